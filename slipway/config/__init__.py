@@ -1,0 +1,1 @@
+"""Configuration: YAML files in, one validated, typed, frozen `Deployment` out."""

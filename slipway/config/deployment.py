@@ -1,0 +1,150 @@
+"""The typed, frozen values that everything after configuration works with.
+
+Defaults stand in schema.json alone: these classes have none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+WORKER_ROLES = ("prefill", "decode", "unified")
+ROLES = (*WORKER_ROLES, "router")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """How processes are kept running on a host."""
+
+    manager: str
+    user: str | None
+    restart_delay_s: int
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """What the workers run, and where its packages come from."""
+
+    kind: str
+    version: str
+    device: str
+    python: str | None
+    extra_packages: tuple[str, ...]
+    index_url: str | None
+    extra_index_url: str | None
+    find_links: str | None
+    wheelhouse: str | None
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Which checkpoint is served, and under which name."""
+
+    path: str | None
+    host_path: str | None
+    name: str | None
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """Settings of the workers of one role on one host. Sizes are counts of GPUs; times are seconds."""
+
+    instances: int
+    port: int
+    bootstrap_port: int
+    gpus: tuple[int, ...] | None
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    nnodes: int
+    attention_backend: str | None
+    moe_runner_backend: str | None
+    kv_cache_dtype: str | None
+    quantization: str | None
+    transfer_backend: str | None
+    page_size: int | None
+    context_length: int | None
+    mem_fraction_static: float | None
+    max_running_requests: int | None
+    max_total_tokens: int | None
+    cuda_graph_max_bs: int | None
+    server_args: Mapping[str, Any]
+    env: Mapping[str, str]
+    start_budget_s: int
+    drain_s: int
+
+
+@dataclass(frozen=True)
+class RouterSettings:
+    """Settings of the router on one host."""
+
+    version: str
+    host: str
+    port: int
+    metrics_port: int
+    policy: str
+    health_check_interval_s: int
+    health_failure_threshold: int
+    request_timeout_s: int
+    server_args: Mapping[str, Any]
+    env: Mapping[str, str]
+    start_budget_s: int
+
+
+@dataclass(frozen=True)
+class VerifySettings:
+    """What proves that the deployment serves."""
+
+    known_answers: str | None
+    max_tokens: int
+    request_timeout_s: int
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """Everything that was said about one host. roles: the groups of it that name roles, in house order."""
+
+    name: str
+    roles: tuple[str, ...]
+    deployment: str
+    root: str | None
+    address: str | None
+    hardware: Any
+    service: ServiceSettings
+    engine: EngineSettings
+    model: ModelSettings
+    workers: Mapping[str, WorkerSettings]
+    router: RouterSettings
+    verify: VerifySettings
+    waive: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """All hosts of an inventory with their settings. project: folder that relative paths start from."""
+
+    project: str
+    hosts: tuple[HostSettings, ...]
+
+    def host(self, name: str) -> HostSettings:
+        """The settings of host `name`; KeyError when there is none."""
+        return next(host for host in self.hosts if host.name == name)
+
+
+def freeze(value: Any) -> Any:
+    """Lists become tuples and mappings read-only, so that a plan cannot be changed by who reads it."""
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: freeze(item) for key, item in value.items()})
+    return tuple(freeze(item) for item in value) if isinstance(value, list) else value
+
+
+def typed(cls: type[T], data: Mapping[str, Any]) -> T:
+    """Build dataclass `cls` from validated `data`, which must hold every field."""
+    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    return cls(**{name: freeze(data[name]) for name in names})
