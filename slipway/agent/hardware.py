@@ -389,7 +389,7 @@ def python_paths() -> list[str]:
     """Interpreters worth asking, each real file once."""
     patterns = [f"{place}/python3*" for place in os.environ.get("PATH", "").split(os.pathsep) if place]
     found: dict[str, str] = {}
-    for pattern in (*patterns, *PYTHON_GLOBS):
+    for pattern in (*PYTHON_GLOBS, *patterns):  # the system's own before an environment made of it
         for path in matching(pattern):
             named = re.fullmatch(r"python3(\.\d+)?", leaf(path))
             if named and "/shims/" not in path and os.access(path, os.X_OK):
