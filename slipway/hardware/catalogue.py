@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
@@ -191,21 +191,31 @@ def declare(value: Any, host: str = "") -> tuple[HostHardware | None, list[Findi
         value = str(value)
     if isinstance(value, str):
         found = named(value)
-        return (found, []) if found is not None else (None, [unknown_name(value, host, "")])
+        return (found, []) if found is not None else (None, [unknown_name(value, host)])
     if isinstance(value, Mapping):
         return declare_mapping(value, host)
     return None, [wrong(host, "", f"got a {type(value).__name__}; must be a name or a mapping")]
 
 
-def unknown_name(value: str, host: str, key: str) -> Finding:
-    """A name that is neither machine nor card, with the nearest that is."""
-    spelt = {plain(name): name for name in names()}
+def nearest(value: str, names: Iterable[str], instead: str) -> str:
+    """What to write in place of an unknown name."""
+    spelt = {plain(name): name for name in names}
     near = difflib.get_close_matches(plain(value[:200]), spelt, n=1, cutoff=0.4)
-    choice = f"{spelt[near[0]]}, " if near else ""
-    fix = f"nearest: {choice}or a mapping with gpu, count and memory_gib"
-    return wrong(
-        host, key, f"got {value[:200]!r}; must be NxCARD or one of {', '.join(tables()['machines'])}", fix
-    )
+    return f"nearest: {spelt[near[0]]}; or {instead}" if near else instead
+
+
+def unknown_name(value: str, host: str) -> Finding:
+    """A name that is neither machine nor card, with the nearest that is."""
+    known = ", ".join(tables()["machines"])
+    fix = nearest(value, names(), "a mapping with gpu, count, memory_gib and compute_capability")
+    return wrong(host, "", f"got {value[:200]!r}; must be NxCARD (8xH100) or one of {known}", fix)
+
+
+def unknown_card(value: str, host: str) -> Finding:
+    """A card that the catalogue lacks and the mapping does not describe, with the nearest known."""
+    known = tables()["cards"]
+    fix = nearest(value, known, "add memory_gib and compute_capability")
+    return wrong(host, ".gpu", f"got {value[:200]!r}; must be one of {', '.join(known)}", fix)
 
 
 @dataclass(frozen=True)
@@ -237,7 +247,7 @@ class Declaration:
         memory = self.number("memory_gib", 0, 100_000) * MIB_PER_GIB
         capability = str(self.value.get("compute_capability") or (known.compute_capability if known else ""))
         if known is None and (not name or not memory or not capability):
-            self.findings.append(unknown_name(name, self.host, ".gpu"))
+            self.findings.append(unknown_card(name, self.host))
             return None
         if not re.fullmatch(r"\d{1,2}\.\d", capability):
             self.fault("compute_capability", f"got {brief(capability)}; must be like '9.0' (quoted)")
