@@ -9,6 +9,7 @@ run_pyinfra, run_slipway, start_pyinfra    the programs, run where the controlle
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -34,14 +35,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.staging)
 
 
-@pytest.fixture(scope="session")
-def staging_machine() -> None:
-    """Skip, on one loud line, where hosts cannot run; in CI that is a failure."""
-    if not (why := missing()):
+@functools.cache
+def _why_not() -> str:
+    return missing()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip where hosts cannot run; in CI that is a failure.
+
+    From here and not from a fixture, since pytest folds these skips into one line of its summary.
+    """
+    if "staging_machine" not in getattr(item, "fixturenames", ()) or not (why := _why_not()):
         return
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI=true and {why}", pytrace=False)
     pytest.skip(f"STAGING NOT TESTED: {why}")
+
+
+@pytest.fixture(scope="session")
+def staging_machine() -> None:
+    """For tests that start hosts: they run only where those can."""
 
 
 @pytest.fixture(scope="session")

@@ -183,3 +183,25 @@ def _running(word: str) -> list[str]:
 
 def test_the_files_of_the_lab_are_outside_the_source_tree() -> None:
     assert not places.staging().is_relative_to(REPOSITORY)
+
+
+def _pytest_without_namespaces(**environment: str) -> subprocess.CompletedProcess[str]:
+    """Our own tests, on a machine that refuses namespaces."""
+    command = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all", sys.executable, "-m", "pytest")
+    tests = (Path(__file__), "-k", "systemd_as_pid_1 or may_sudo", "-p", "no:cacheprovider")
+    env = {k: v for k, v in os.environ.items() if k != "CI"} | environment
+    return run(*command, *tests, check=False, cwd=REPOSITORY, env=env)
+
+
+def test_where_hosts_cannot_run_the_tests_skip_with_one_loud_line(staging_machine: None) -> None:
+    done = _pytest_without_namespaces()
+    assert done.returncode == 0, done.stdout
+    (line,) = re.findall("^SKIPPED.*", done.stdout, re.M)
+    assert line.startswith("SKIPPED [2]")
+    assert "STAGING NOT TESTED: staging hosts need new namespaces" in line
+
+
+def test_in_ci_that_is_a_failure(staging_machine: None) -> None:
+    done = _pytest_without_namespaces(CI="true")
+    assert done.returncode == 1
+    assert "CI=true and staging hosts need new namespaces" in done.stdout
