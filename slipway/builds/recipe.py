@@ -110,13 +110,11 @@ def find_recipe(wanted: Mapping[str, str]) -> Recipe | None:
 
 
 def engine_recipe(engine: EngineSettings) -> Recipe | None:
-    """The recipe for a real engine as configured; None for an unknown combination."""
-    return find_recipe({"kind": engine.kind, "device": engine.device, "version": engine.version})
+    """The recipe for the engine as configured, which the simulator stands in for; None when there is none."""
+    return find_recipe({"kind": "sglang", "device": engine.device, "version": engine.version})
 
 
-def make_build(
-    recipe: Recipe, version: str, python: str, sources: Sources, extra: tuple[str, ...] = ()
-) -> Build:
+def make_build(recipe: Recipe, version: str, python: str, sources: Sources, extra: tuple[str, ...] = ()) -> Build:
     """Fill in `recipe`; extra: more requirement lines, NAME==VERSION."""
     base = _text(recipe.lock) if recipe.lock else "\n".join(recipe.requirements).format(version=version) + "\n"
     unnamed = Build(
@@ -142,3 +140,14 @@ def _named(build: Build) -> Build:
 
 def _fields(build: Build) -> dict[str, Any]:
     return {name: getattr(build, name) for name in Build.__dataclass_fields__}
+
+
+def engine_recipes_of(builds: tuple[Build, ...]) -> Recipe | None:
+    """The recipe of the engine among `builds`; None when there is no engine."""
+    names = {build.recipe for build in builds if build.kind == "sglang"}
+    return next((recipe for recipe in recipes() if recipe.name in names), None)
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe with this name; KeyError when there is none."""
+    return {recipe.name: recipe for recipe in recipes()}[name]

@@ -33,9 +33,7 @@ def merge(layers: Iterable[Source]) -> Merged:
     return merged
 
 
-def _merge_into(
-    merged: Merged, target: dict[str, Any], data: Mapping[str, Any], layer: Source, path: KeyPath
-) -> None:
+def _merge_into(merged: Merged, target: dict[str, Any], data: Mapping[str, Any], layer: Source, path: KeyPath) -> None:
     for key, value in data.items():
         here = (*path, key)
         if isinstance(value, dict) and isinstance(target.get(key), dict):

@@ -68,9 +68,7 @@ class _Reader:
 
     def _error(self, node: yaml.Node, path: KeyPath, found: str, allowed: str) -> None:
         where = ".".join(str(part) for part in path)
-        self.source.errors.append(
-            ConfigError(self.source.file, node.start_mark.line + 1, where, found, allowed)
-        )
+        self.source.errors.append(ConfigError(self.source.file, node.start_mark.line + 1, where, found, allowed))
 
 
 def read_yaml(text: str, file: str) -> Source:
@@ -99,6 +97,10 @@ def _syntax_error(error: Exception, file: str) -> ConfigError:
     line = mark.line + 1 if mark else 0
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     return ConfigError(
-        file, line, "", f"a YAML syntax error ({problem})", "valid YAML",
+        file,
+        line,
+        "",
+        f"a YAML syntax error ({problem})",
+        "valid YAML",
         "check indentation, colons and quotes on this line and the one before it",
     )

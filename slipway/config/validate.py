@@ -56,9 +56,7 @@ def _explain(violation: ValidationError, merged: Merged) -> Iterator[ConfigError
         return
     origin = merged.origin(path)
     allowed = _allowed(violation)
-    yield ConfigError(
-        origin.file, origin.line, dotted(path), show(violation.instance), allowed, _hint(violation)
-    )
+    yield ConfigError(origin.file, origin.line, dotted(path), show(violation.instance), allowed, _hint(violation))
 
 
 def _unknown_keys(violation: ValidationError, merged: Merged, path: KeyPath) -> Iterator[ConfigError]:
@@ -67,7 +65,10 @@ def _unknown_keys(violation: ValidationError, merged: Merged, path: KeyPath) -> 
         origin = merged.origin((*path, key))
         close = nearest(key, known)
         yield ConfigError(
-            origin.file, origin.line, dotted((*path, key)), f"unknown key {show(key)}",
+            origin.file,
+            origin.line,
+            dotted((*path, key)),
+            f"unknown key {show(key)}",
             f"one of {', '.join(sorted(known))}",
             f"did you mean {close}?" if close else "remove the key, or move it to the section it belongs to",
         )
@@ -85,8 +86,13 @@ def show(value: Any) -> str:
 
 
 _TYPES = {
-    "integer": "a whole number", "number": "a number", "string": "text", "boolean": "true or false",
-    "array": "a list", "object": "a mapping", "null": "null",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "null",
 }
 
 

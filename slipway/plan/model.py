@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
@@ -36,7 +34,7 @@ class Instance:
     """One process group that is started, watched and restarted as a unit: a worker or the router.
 
     role: prefill, decode, unified or router. ports: what it listens on, by use. argv: its command line.
-    env: its environment, complete. serves_at: its base URL as the other hosts and the router see it.
+    env: its environment, complete. clean_exit: how a clean stop ends, '0' or 'SIGKILL'. serves_at: its base URL as the other hosts and the router see it.
     """
 
     name: str
@@ -51,13 +49,8 @@ class Instance:
     serves_at: str
     start_budget_s: int
     drain_s: int
+    clean_exit: str
     settings: Mapping[str, Any]
-
-    @property
-    def config_hash(self) -> str:
-        """Names what the process was started with; a live process carries it in SLIPWAY_CONFIG."""
-        inputs = [self.argv, dict(self.env), self.build]
-        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

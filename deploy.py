@@ -1,0 +1,21 @@
+"""Converges every host of an inventory to the plan: `pyinfra INVENTORY deploy.py`. A table of contents."""
+
+from roles.checkpoint.deploy import checkpoint
+from roles.engine.deploy import engine
+from roles.host.deploy import host
+from roles.rollout.deploy import record, rollout
+from roles.router.deploy import router
+from roles.run import current
+from roles.verify.deploy import verify
+from roles.worker.deploy import worker
+
+run = current()  # facts of all hosts, the plan, and what will change; errors end the run here
+
+host(run)
+engine(run)  # beside what runs: a build is never changed
+checkpoint(run)
+worker(run)
+router(run)
+rollout(run)  # from here on, what serves is touched
+verify(run)
+record(run)  # only what was proven becomes the current release

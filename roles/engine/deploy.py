@@ -1,0 +1,81 @@
+"""Role engine: the builds of this host, each made once in a detached job and never changed again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import Any
+
+from pyinfra import host as current_host
+from pyinfra import logger
+from pyinfra.api import FunctionCommand, deploy, operation
+from pyinfra.api.host import Host
+
+from roles import jobs
+from roles.remote import RemoteError, agent_command, check, upload
+from roles.run import Run
+from roles.write import write_rows
+from slipway.builds.recipe import Build, recipe_named
+from slipway.bundle import agent_bundle
+from slipway.converge.change import Change
+from slipway.plan.model import HostPlan, to_json
+
+BUILD_DEADLINE_S = 3600.0
+
+
+@deploy("Engine")
+def engine(run: Run) -> None:
+    """Install every build that the plan wants here and that is not complete."""
+    builds(name="Install the builds", plan=run.host_plan, changes=run.here("engine"))
+
+
+@operation()
+def builds(plan: HostPlan, changes: list[Change]) -> Generator[Any, None, None]:
+    """Make the builds named by `changes`, side by side.
+
+    Example: `builds(name="Install the builds", plan=run.host_plan, changes=run.here("engine"))`.
+    """
+    if not changes:
+        current_host.noop("every build is complete")
+        return
+    yield FunctionCommand(_install, (plan, [change.data for change in changes]), {})
+
+
+def _install(state: Any, host: Host, plan: HostPlan, names: list[str]) -> bool:
+    try:
+        if plan.simulator in names:
+            _place_simulator(host, plan)
+        wanted = [build for build in plan.builds if build.id in names]
+        made = [_job(host, plan, build) for build in wanted]
+        for job in made:
+            jobs.start(host, plan, job)
+        jobs.watch(host, plan, made, BUILD_DEADLINE_S)
+    except RemoteError as error:
+        logger.error(f"{host.print_prefix}{error}")
+        return False
+    return True
+
+
+def _job(host: Host, plan: HostPlan, build: Build) -> jobs.Job:
+    """The job that makes `build`; its request lies beside the job for whoever looks later."""
+    path = f"{plan.paths['engines']}/{build.id}"
+    request = f"{plan.paths['jobs']}/{build.id}.json"
+    recipe = recipe_named(build.recipe)
+    content = {
+        "path": path, "id": build.id, "python": plan.python, "requirements": build.requirements,
+        "locked": build.locked, "imports": list(build.imports), "disk_gb": build.disk_gb,
+        "environment": dict(recipe.environment), "sources": to_json(build.sources), "inputs": build.inputs(),
+        "uv": f"{plan.paths['root']}/tools/uv",
+    }  # fmt: skip
+    write_rows(host, {"files": [{"path": request, "text": json.dumps(content), "mode": "644", "user": ""}]})
+    command = agent_command(plan, "build", request)
+    return jobs.Job(build.id, f"{plan.paths['jobs']}/{build.id}", build.id, command)
+
+
+def _place_simulator(host: Host, plan: HostPlan) -> None:
+    """The simulator is the agent bundle under a name of its own, so that a new agent restarts nothing else."""
+    folder = f"{plan.paths['engines']}/{plan.simulator}"
+    check(host, ["rm", "-rf", folder])
+    check(host, ["mkdir", "-p", folder])
+    upload(host, agent_bundle(), f"{folder}/agent.pyz")
+    check(host, agent_command(plan, "seal", folder))

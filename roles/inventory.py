@@ -1,0 +1,75 @@
+"""What `inventory.py` calls: loads and checks group_vars/, and hands pyinfra its hosts.
+
+Runs before anything connects, so that a configuration error costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from pyinfra.api.exceptions import InventoryError
+
+from roles.transport import ssh_data
+from slipway.config.errors import InvalidConfigError
+from slipway.front import Opened, open_groups
+
+_opened: dict[Path, Opened] = {}
+
+
+def hosts(inventory: str, variables: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """All hosts with what pyinfra needs to reach them, for the group `all` of an inventory file.
+
+    inventory: the file, its `__file__`. variables: its `globals()`; every list of hosts in it is a group.
+    Example, as the last line of inventory.py: `all = _hosts(__file__, globals())`.
+    """
+    groups = {key: value for key, value in variables.items() if isinstance(value, list) and key[0] != "_"}
+    if not _under_pyinfra():
+        return []
+    opened = opened_inventory(Path(inventory).resolve(), groups)
+    return [
+        (
+            host.name,
+            ssh_data({**opened.connection.get(host.name, {}), "slipway_inventory": str(opened.inventory)}, host.name),
+        )
+        for host in opened.deployment.hosts
+    ]
+
+
+def opened_inventory(inventory: Path, groups: Mapping[str, Any] | None = None) -> Opened:
+    """The inventory as loaded once in this process. Raises InventoryError with every configuration error."""
+    if inventory not in _opened:
+        try:
+            _opened[inventory] = open_groups(inventory, groups or {}, overrides())
+        except InvalidConfigError as error:
+            count = len(error.errors)
+            raise InventoryError(f"{count} configuration error{'s' * (count > 1)}\n{error}") from None
+    return _opened[inventory]
+
+
+def _under_pyinfra() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and "data" in context.params
+
+
+def overrides() -> dict[str, Any]:
+    """The --data of this pyinfra call, as pyinfra reads them: KEY.PATH=VALUE, VALUE being JSON where it can."""
+    context = click.get_current_context(silent=True)
+    pairs = [item.split("=", 1) for item in (context.params.get("data") or ()) if "=" in item] if context else []
+    return {key: _value(value) for key, value in pairs if not key.startswith("ssh_")}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def option(name: str) -> Any:
+    """One of pyinfra's own options in this call, such as `dry` or `yes`."""
+    context = click.get_current_context(silent=True)
+    return context.params.get(name) if context else None

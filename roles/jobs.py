@@ -1,0 +1,72 @@
+"""Detached jobs on a host: started once, watched with progress, and stopped only by their deadline."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyinfra import logger
+from pyinfra.api.host import Host
+
+from roles.remote import RemoteError, ask_agent
+from slipway.plan.model import HostPlan
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job: its folder on the host, the key that says what it makes, and its command line."""
+
+    name: str
+    folder: str
+    key: str
+    command: Sequence[str]
+
+
+def start(host: Host, plan: HostPlan, job: Job) -> None:
+    """Start the job unless it runs or has ended well already. Raises RemoteError."""
+    output = ask_agent(host, plan, "job", "start", job.folder, job.key, *job.command)
+    if not output.ok:
+        raise RemoteError(f"the job {job.name} could not be started: {output.said}")
+
+
+def watch(host: Host, plan: HostPlan, jobs: Sequence[Job], deadline_s: float, poll_s: float = 1.0) -> None:
+    """Until every job has ended well, printing what each last said. Raises RemoteError at the first that fails."""
+    began, said, pending = time.monotonic(), dict.fromkeys((job.name for job in jobs), ""), list(jobs)
+    while pending:
+        for job in list(pending):
+            status = _status(host, plan, job)
+            if status["last"] != said[job.name]:
+                said[job.name] = status["last"]
+                logger.info(f"{host.print_prefix}{job.name}: {status['seconds']:.0f} s, {status['last'][:140]}")
+            if status["state"] != "running":
+                _ended(job, status)
+                pending.remove(job)
+        if pending and time.monotonic() - began > deadline_s:
+            _give_up(host, plan, pending, deadline_s)
+        time.sleep(poll_s if pending else 0)
+
+
+def _status(host: Host, plan: HostPlan, job: Job) -> dict[str, Any]:
+    output = ask_agent(host, plan, "job", "status", job.folder)
+    try:
+        status: dict[str, Any] = json.loads(output.stdout[-1])
+    except (ValueError, IndexError):
+        raise RemoteError(f"the job {job.name} could not be looked at: {output.said}") from None
+    return {"last": "", "seconds": 0.0, "rc": None, **status}
+
+
+def _ended(job: Job, status: dict[str, Any]) -> None:
+    if status["state"] == "done" and status["rc"] == 0:
+        return
+    how = f"ended with {status['rc']}" if status["state"] == "done" else f"is {status['state']}"
+    raise RemoteError(f"the job {job.name} {how}: {status['last']} (log: {job.folder}/log)")
+
+
+def _give_up(host: Host, plan: HostPlan, pending: Sequence[Job], deadline_s: float) -> None:
+    for job in pending:
+        ask_agent(host, plan, "job", "stop", job.folder)
+    names = ", ".join(job.name for job in pending)
+    raise RemoteError(f"not done within {deadline_s:.0f} s and stopped: {names}")

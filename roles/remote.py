@@ -1,0 +1,78 @@
+"""Runs commands and agent programs on hosts from coordinated steps, outside pyinfra's own operations."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyinfra.api import QuoteString, StringCommand
+from pyinfra.api.host import Host
+
+from slipway.converge.request import agent_path
+from slipway.plan.model import HostPlan
+
+
+class RemoteError(Exception):
+    """A command on a host failed: what it said."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command printed, line by line."""
+
+    ok: bool
+    stdout: list[str]
+    stderr: list[str]
+
+    @property
+    def said(self) -> str:
+        """Its last words, for an error message."""
+        lines = [line for line in [*self.stdout, *self.stderr] if line.strip()]
+        return lines[-1].strip() if lines else "nothing"
+
+
+def privileges(host: Host) -> dict[str, Any]:
+    """The sudo arguments of a host, which pyinfra applies to operations and facts but not to plain commands."""
+    config = host.state.config
+    return {
+        "_sudo": host.data.get("_sudo", config.SUDO),
+        "_sudo_user": host.data.get("_sudo_user", config.SUDO_USER),
+        "_use_sudo_login": host.data.get("_use_sudo_login", config.USE_SUDO_LOGIN),
+    }
+
+
+def execute(host: Host, words: Sequence[str], stdin: str | None = None) -> Output:
+    """Run a command; never raises for its exit status."""
+    command = StringCommand(*(QuoteString(word) for word in words))
+    arguments = privileges(host) | ({"_stdin": stdin} if stdin is not None else {})
+    ok, output = host.run_shell_command(command, **arguments)
+    return Output(bool(ok), list(output.stdout_lines), list(output.stderr_lines))
+
+
+def check(host: Host, words: Sequence[str], stdin: str | None = None) -> Output:
+    """Run a command that must succeed. Raises RemoteError."""
+    output = execute(host, words, stdin)
+    if not output.ok:
+        raise RemoteError(f"{' '.join(words)[:160]} failed: {output.said}")
+    return output
+
+
+def agent_command(plan: HostPlan, program: str, *arguments: str) -> list[str]:
+    """The command line of an agent program that is installed on the host."""
+    return [plan.python, agent_path(plan), program, *arguments]
+
+
+def ask_agent(host: Host, plan: HostPlan, program: str, *arguments: str, request: Any = None) -> Output:
+    """Run an agent program; `request` goes to it as JSON on standard input."""
+    stdin = json.dumps(request) if request is not None else None
+    return execute(host, agent_command(plan, program, *arguments), stdin)
+
+
+def upload(host: Host, data: bytes, path: str) -> None:
+    """Put bytes at `path`, whole or not at all. Raises RemoteError."""
+    if not host.put_file(io.BytesIO(data), f"{path}.part", **privileges(host)):
+        raise RemoteError(f"{path} could not be uploaded")
+    check(host, ["mv", "-f", f"{path}.part", path])

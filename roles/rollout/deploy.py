@@ -1,0 +1,144 @@
+"""Role rollout: the one coordinated step over all hosts that stops and starts what serves, and its record.
+
+It runs after everything that touches no traffic has converged on every host; the host that comes to it first
+does it for all, in the plan's order, and stops at the first failure.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from gevent.lock import BoundedSemaphore
+from pyinfra import host as current_host
+from pyinfra import logger
+from pyinfra.api import FunctionCommand, deploy, operation
+from pyinfra.api.host import Host
+
+from roles.remote import RemoteError, check
+from roles.rollout.start import wait_started
+from roles.run import Run
+from roles.services import Services
+from roles.steps import converge
+from roles.write import write_rows
+from slipway.converge.change import Change
+from slipway.plan.model import Instance
+
+_lock = BoundedSemaphore(1)
+
+
+@deploy("Rollout")
+def rollout(run: Run) -> None:
+    """Start, restart and remove instances as their state asks for."""
+    changes = [change for change in run.here("rollout") if change.data and not change.subject.startswith("release")]
+    roll(name="Start and restart instances", run=run, changes=changes)
+
+
+@operation()
+def roll(run: Run, changes: list[Change]) -> Generator[Any, None, None]:
+    """Make the changes of all hosts, once for all of them.
+
+    Example: `roll(name="Start and restart instances", run=run, changes=run.here("rollout"))`.
+    """
+    if not changes:
+        current_host.noop("every instance runs what the plan says")
+        return
+    yield FunctionCommand(_once, (run,), {})
+
+
+def _once(state: Any, host: Host, run: Run) -> bool:
+    with _lock:
+        if "rollout" not in run.notes:
+            run.notes["rollout"] = _guarded(state, run)
+    return bool(run.notes["rollout"])
+
+
+def _guarded(state: Any, run: Run) -> bool:
+    """Refuse when an earlier step failed anywhere: traffic is touched only from a converged state."""
+    failed = sorted(host.name for host in state.failed_hosts)
+    if failed:
+        logger.error(f"    an earlier step failed on {', '.join(failed)}: nothing that serves was touched")
+        return False
+    try:
+        _roll(run)
+    except RemoteError as error:
+        logger.error(f"    rollout stopped: {error}")
+        return False
+    return True
+
+
+def _roll(run: Run) -> None:
+    pending = [
+        change for change in run.pending() if change.role == "rollout" and not change.subject.startswith("release")
+    ]
+    services = {name: Services(run, name) for name in {change.host for change in pending}}
+    for service in services.values():
+        service.ready()
+    for change in pending:
+        if change.action == "remove":
+            _remove(services[change.host], change.data)
+    due = {change.data.name: change for change in pending if change.action != "remove"}
+    instances = [instance for instance in run.plan.instances if instance.name in due]
+    for batch in _batches(run, instances, due):
+        _restart(run, services, batch, due)
+
+
+def _remove(service: Services, instance: str) -> None:
+    logger.info(f"    {service.host.name}: removing {instance}")
+    service.forget(instance)
+    folder, files = service.manager.folder, service.plan.paths["services"]
+    doomed = [f"{folder}/{service.manager.file_name(instance)}", f"{files}/{instance}.env", f"{files}/{instance}.run"]
+    check(service.host, ["rm", "-f", *doomed])
+
+
+def _batches(run: Run, instances: list[Instance], due: dict[str, Change]) -> list[list[Instance]]:
+    """What is down starts all at once; what serves is restarted one at a time, in the plan's order."""
+    down = [instance for instance in instances if due[instance.name].action == "start"]
+    serving = [instance for instance in instances if due[instance.name].action == "restart"]
+    return [*([down] if down else []), *([instance] for instance in serving)]
+
+
+def _restart(run: Run, services: dict[str, Services], batch: list[Instance], due: dict[str, Change]) -> None:
+    for instance in batch:
+        service, change = services[instance.host], due[instance.name]
+        logger.info(f"    {instance.host}: {change.action} {instance.name} ({change.reason})")
+        if change.action == "restart":
+            service.stop(instance.name)
+        service.start(instance.name)
+    wait_started(run, services, batch)
+
+
+@deploy("Record")
+def record(run: Run) -> None:
+    """Write the release that is now proven, and point `current` at it."""
+    changes = [change for change in run.here("rollout") if change.subject.startswith("release")]
+    converge(name="Record the release", changes=changes, make=_recorder(run))
+
+
+def _recorder(run: Run) -> Callable[[Host, Change], None]:
+    def make(host: Host, change: Change) -> None:
+        number, text = change.data
+        home = run.plan.host(host.name).paths["deployment"]
+        folder = f"{home}/releases/{number}"
+        rows = [{"path": f"{folder}/plan.json", "text": text, "mode": "644", "user": ""}]
+        rows += [
+            {"path": f"{folder}/files/{file.path.rpartition('/')[2]}", "text": file.text, "mode": "644", "user": ""}
+            for file in run.wanted[host.name].files
+        ]
+        about = f'{{"release": {number}, "who": "{_who()}", "when": "{_now()}"}}\n'
+        rows.append({"path": f"{folder}/about.json", "text": about, "mode": "644", "user": ""})
+        write_rows(host, {"files": rows, "links": {f"{home}/current": f"releases/{number}"}})
+
+    return make
+
+
+def _who() -> str:
+    return "".join(
+        c for c in os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown" if c.isalnum() or c in "-_."
+    )
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

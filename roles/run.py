@@ -1,0 +1,154 @@
+"""One run of pyinfra: the facts of all hosts, the plan made from them once, and each host's changes.
+
+deploy.py is executed for each host in parallel; whoever comes first does this for all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import gevent
+from gevent.lock import BoundedSemaphore
+from pyinfra import host as current_host
+from pyinfra import state
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.host import Host
+
+from roles.inventory import opened_inventory, option
+from roles.probe import Probe
+from slipway.converge.change import Change
+from slipway.converge.compare import changes_on
+from slipway.converge.request import state_request
+from slipway.converge.wanted import Wanted, wanted_on
+from slipway.finding import Finding
+from slipway.front import Opened
+from slipway.plan.facts import HostFacts, read_facts
+from slipway.plan.model import HostPlan, Plan
+from slipway.report import finding_lines
+
+
+class RefusedError(PyinfraError):
+    """The run stops before anything is changed."""
+
+
+@dataclass
+class Run:
+    """What all roles share in one run."""
+
+    plan: Plan
+    opened: Opened
+    facts: dict[str, HostFacts]
+    wanted: dict[str, Wanted]
+    changes: dict[str, list[Change]]
+    hosts: dict[str, Host]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def here(self, role: str) -> list[Change]:
+        """Changes of one role on the host that deploy.py is being executed for."""
+        return [change for change in self.changes[current_host.name] if change.role == role]
+
+    @property
+    def host_plan(self) -> HostPlan:
+        """The plan's part for the host that deploy.py is being executed for."""
+        return self.plan.host(current_host.name)
+
+    def pending(self) -> list[Change]:
+        """All changes of all hosts."""
+        return [change for changes in self.changes.values() for change in changes]
+
+
+_lock = BoundedSemaphore(1)
+_started: list[Run] = []
+
+
+def current() -> Run:
+    """The run, made on first use. Raises RefusedError when a host or the plan has errors."""
+    with _lock:
+        if not _started:
+            _started.append(_start())
+    return _started[0]
+
+
+def _start() -> Run:
+    hosts = {host.name: host for host in state.inventory}
+    _refuse_unreachable(hosts)
+    opened = opened_inventory(Path(current_host.data.slipway_inventory))
+    facts = {name: read_facts(probe) for name, probe in _ask(hosts, {name: ("hardware", {}) for name in hosts}).items()}
+    plan = opened.plan(facts)
+    _show_findings(plan.findings)
+    if plan.errors:
+        raise RefusedError(f"the plan has {len(plan.errors)} error(s), printed above; nothing was changed")
+    wanted = {name: wanted_on(plan, name) for name in hosts}
+    run = Run(plan, opened, facts, wanted, {}, hosts)
+    refresh(run)
+    _show(run)
+    return run
+
+
+def _refuse_unreachable(hosts: Iterable[str]) -> None:
+    """A plan for half the hosts would wire prefill to a decode that is not there."""
+    failed = sorted(host.name for host in state.failed_hosts)
+    missing = failed or sorted(set(hosts) - {host.name for host in state.active_hosts} - _outside_limit())
+    if missing:
+        raise RefusedError(f"cannot reach {', '.join(missing)}; nothing was changed on any host")
+
+
+def _outside_limit() -> set[str]:
+    return {host.name for host in state.inventory if not state.is_host_in_limit(host)}
+
+
+def refresh(run: Run) -> None:
+    """Ask every host for its state again and compare."""
+    requests = {name: ("state", state_request(run.plan, wanted)) for name, wanted in run.wanted.items()}
+    for name, found in _ask(run.hosts, requests).items():
+        run.changes[name] = changes_on(run.plan, run.wanted[name], run.facts[name], found)
+
+
+def _ask(hosts: dict[str, Host], questions: dict[str, tuple[str, Any]]) -> dict[str, dict[str, Any]]:
+    """One probe a host, all at once. Raises RefusedError naming every host that did not answer."""
+    jobs = {
+        name: gevent.spawn(hosts[name].get_fact, Probe, program=program, request=json.dumps(request))
+        for name, (program, request) in questions.items()
+    }
+    gevent.joinall(list(jobs.values()))
+    answers = {name: job.value for name, job in jobs.items()}
+    silent = sorted(name for name, answer in answers.items() if not answer)
+    if silent:
+        reasons = "; ".join(f"{name}: {jobs[name].exception or 'no answer'}" for name in silent)
+        raise RefusedError(f"python3 on the host could not be asked ({reasons}); every host needs Python 3.9 or newer")
+    return answers
+
+
+def _show_findings(findings: Iterable[Finding]) -> None:
+    for line in finding_lines(findings):
+        click.echo(line, err=True)
+
+
+def _show(run: Run) -> None:
+    """Print what will change, with the reasons; record it where `slipway drift` asked for it."""
+    pending = run.pending()
+    for change in pending:
+        click.echo(f"    [{change.host}] {change}", err=True)
+        if change.diff and (option("dry") or option("diff")):
+            click.echo("\n".join(f"        {line}" for line in change.diff.splitlines()), err=True)
+    click.echo(f"--> Slipway: {len(pending)} change(s) on {len(run.hosts)} host(s)", err=True)
+    _record(pending)
+    refused = [change for change in pending if change.action == "refuse"]
+    if refused:
+        raise RefusedError(f"{len(refused)} of them cannot be made, see above; nothing was changed")
+
+
+def _record(pending: list[Change]) -> None:
+    target = os.environ.get("SLIPWAY_CHANGES")
+    if target:
+        rows = [
+            {key: getattr(change, key) for key in ("host", "role", "action", "subject", "reason", "diff")}
+            for change in pending
+        ]
+        Path(target).write_text(json.dumps(rows), encoding="utf-8")

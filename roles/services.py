@@ -1,0 +1,82 @@
+"""Starts, stops, watches and reads services on hosts, through whichever manager the plan names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyinfra.api.host import Host
+
+from roles.remote import RemoteError, ask_agent, check, execute
+from roles.run import Run
+from slipway.plan.model import HostPlan, Instance
+from slipway.services import Manager, Supervisor
+
+
+class Services:
+    """The services of one host in a run."""
+
+    def __init__(self, run: Run, name: str) -> None:
+        self.host: Host = run.hosts[name]
+        self.plan: HostPlan = run.plan.host(name)
+        self.manager: Manager = run.wanted[name].manager
+
+    def ready(self) -> None:
+        """The manager itself runs and has read the definitions. Raises RemoteError."""
+        if isinstance(self.manager, Supervisor) and not self._supervisor_answers():
+            check(self.host, ["mkdir", "-p", self.plan.paths["logs"]])
+            check(self.host, self.manager.daemon())
+        for words in self.manager.reload():
+            check(self.host, words)
+
+    def _supervisor_answers(self) -> bool:
+        assert isinstance(self.manager, Supervisor)
+        return "pid" in self._supervisor_state()
+
+    def _supervisor_state(self) -> dict[str, Any]:
+        assert isinstance(self.manager, Supervisor)
+        output = execute(self.host, [*self.manager.reload()[0][:-1], "pid"])
+        return {"pid": output.stdout[-1]} if output.ok and output.stdout[-1:][0].strip().isdigit() else {}
+
+    def start(self, instance: str) -> None:
+        """Start; a program that runs already is left alone. Raises RemoteError."""
+        for words in self.manager.start(instance):
+            output = execute(self.host, words)
+            if not output.ok and "already started" not in output.said and "reset-failed" not in words:
+                raise RemoteError(f"{instance} could not be started: {output.said}")
+
+    def stop(self, instance: str) -> None:
+        """Stop and wait. Raises RemoteError."""
+        for words in self.manager.stop(instance):
+            output = execute(self.host, words)
+            if not output.ok and not any(text in output.said for text in ("not running", "no such", "not loaded")):
+                raise RemoteError(f"{instance} could not be stopped: {output.said}")
+
+    def forget(self, instance: str) -> None:
+        """Stop for good."""
+        for words in self.manager.forget(instance):
+            execute(self.host, words)
+
+    def last_lines(self, instance: str, lines: int = 20) -> list[str]:
+        """The end of an instance's output."""
+        output = ask_agent(self.host, self.plan, "logs", *self.manager.logs(instance, lines))
+        try:
+            found: list[str] = json.loads(output.stdout[-1])
+        except (ValueError, IndexError):
+            return []
+        return found[-lines:]
+
+
+def worker_question(run: Run, instance: Instance) -> dict[str, Any]:
+    """What the verification agent must know of a worker or router."""
+    wanted = run.wanted[instance.host]
+    return {
+        "name": instance.name,
+        "url": instance.serves_at,
+        "address": instance.serves_at.partition("//")[2].rpartition(":")[0],
+        "ports": dict(instance.ports),
+        "config": wanted.configs[instance.name],
+        "timeout_s": run.opened.deployment.hosts[0].verify.request_timeout_s,
+        "service": {"manager": wanted.manager.kind, "name": wanted.manager.service(instance.name),
+                    "control": wanted.manager.control},
+    }  # fmt: skip

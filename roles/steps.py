@@ -1,0 +1,39 @@
+"""The one operation that roles are made of: the changes found before, made now; none, and it is a no-op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+from pyinfra import host, logger
+from pyinfra.api import FunctionCommand, operation
+from pyinfra.api.host import Host
+
+from roles.remote import RemoteError
+from slipway.converge.change import Change
+
+Make = Callable[[Host, Change], None]
+
+
+@operation()
+def converge(changes: Iterable[Change], make: Make) -> Generator[Any, None, None]:
+    """Make each of `changes` by calling `make(host, change)`, in order; the first that fails ends it.
+
+    Example: `converge(name="Folders", changes=run.here("host"), make=make_folder)`.
+    """
+    pending = list(changes)
+    if not pending:
+        host.noop("nothing to change")
+        return
+    for change in pending:
+        yield FunctionCommand(_make, (make, change), {})
+
+
+def _make(state: Any, host: Host, make: Make, change: Change) -> bool:
+    try:
+        make(host, change)
+    except RemoteError as error:
+        logger.error(f"{host.print_prefix}{change.action} {change.subject} failed: {error}")
+        return False
+    logger.info(f"{host.print_prefix}{change.action} {change.subject}")
+    return True

@@ -1,0 +1,199 @@
+"""Installs one build on a host: environment, packages, import gate, record; complete only when all of it held.
+
+usage: build REQUEST.json, with keys path (of the build), id, python (interpreter), requirements, locked,
+imports, disk_gb, sources, inputs, uv (folder for our own uv). Standard library only, Python 3.9+.
+A build that is not complete is removed and made anew; a complete one is never touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from slipway.agent.state import build_state, fingerprint, free_bytes
+
+
+class BuildError(Exception):
+    """A sentence for the operator: what failed, and what to do."""
+
+
+def build(request: Dict[str, Any]) -> None:
+    """Make the build unless it is complete. Raises BuildError."""
+    path, began = request["path"], time.time()
+    if build_state(path)["kind"] == "complete":
+        say(f"{request['id']} is complete")
+        return
+    check_disk(path, request["disk_gb"])
+    set_aside(path)
+    os.makedirs(path, mode=0o755)
+    install(request)
+    gate(request)
+    record(request, time.time() - began)
+    say(f"{request['id']} is complete after {time.time() - began:.0f} s")
+
+
+def say(text: str) -> None:
+    """One line of progress; the controller shows the last one."""
+    print(text, flush=True)
+
+
+def check_disk(path: str, needed_gb: float) -> None:
+    """Refuse before the first byte when there is not room for it."""
+    free = free_bytes(path) / 1e9
+    if free < needed_gb:
+        place = os.path.dirname(path)
+        raise BuildError(f"{place} has {free:.1f} GB free; the build needs {needed_gb} GB. Free some, or set `root:`")
+
+
+def set_aside(path: str) -> None:
+    """A half-made build goes; a damaged one that something may still run from is kept beside."""
+    if build_state(path)["kind"] == "damaged":
+        kept = f"{path}.damaged-{int(time.time())}"
+        os.rename(path, kept)
+        say(f"the damaged build is kept as {kept}")
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def install(request: Dict[str, Any]) -> None:
+    """Environment and packages, by uv where it can be had, else by pip."""
+    path, python = request["path"], request["python"]
+    venv, wanted = os.path.join(path, "venv"), os.path.join(path, "requirements.txt")
+    with open(wanted, "w", encoding="utf-8") as file:
+        file.write(request["requirements"])
+    uv = find_uv(request)
+    say(f"installing {request['id']} with {'uv' if uv else 'pip'}")
+    for step in (uv_steps if uv else pip_steps)(uv or python, python, venv, wanted, request):
+        call(step, environment(request))
+    # The environment's files are hard links into uv's cache: a cache that stayed would share any later damage.
+    shutil.rmtree(path + ".uv-cache", ignore_errors=True)
+
+
+def uv_steps(uv: str, python: str, venv: str, wanted: str, request: Dict[str, Any]) -> List[List[str]]:
+    """Locked builds need no resolution: every package is named."""
+    locked = ["--no-deps", "--require-hashes"] if request["locked"] else []
+    target = ["--python", os.path.join(venv, "bin/python")]
+    return [
+        [uv, "venv", "--no-config", "--allow-existing", "--python", python, venv],
+        [uv, "pip", "install", "--no-config", *target, *locked, *source_flags(request), "-r", wanted],
+    ]
+
+
+def pip_steps(_tool: str, python: str, venv: str, wanted: str, request: Dict[str, Any]) -> List[List[str]]:
+    """The same with what every Python has."""
+    locked = ["--no-deps", "--require-hashes"] if request["locked"] else []
+    pip = [os.path.join(venv, "bin/python"), "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]
+    return [[python, "-m", "venv", venv], [*pip, *locked, *source_flags(request), "-r", wanted]]
+
+
+def source_flags(request: Dict[str, Any]) -> List[str]:
+    """Where packages come from, as both tools spell it."""
+    sources = request["sources"]
+    if sources.get("wheelhouse"):
+        return ["--no-index", "--find-links", sources["wheelhouse"]]
+    flags = {"--index-url": "index_url", "--extra-index-url": "extra_index_url", "--find-links": "find_links"}
+    return [part for flag, key in flags.items() if sources.get(key) for part in (flag, sources[key])]
+
+
+def environment(request: Dict[str, Any]) -> Dict[str, str]:
+    """Ours, with the caches below ROOT and what pip is configured with told to uv, which looks at none of it."""
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    env.update({"UV_CACHE_DIR": request["path"] + ".uv-cache", "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"})
+    for setting, name in (("find-links", "UV_FIND_LINKS"), ("index-url", "UV_DEFAULT_INDEX")):
+        value = pip_setting(request["python"], setting)
+        if value and not request["sources"].get(setting.replace("-", "_")):
+            env.setdefault(name, value)
+    return env
+
+
+def pip_setting(python: str, name: str) -> Optional[str]:
+    """One of pip's global settings; the environment variable wins, as it does for pip."""
+    variable = os.environ.get("PIP_" + name.upper().replace("-", "_"))
+    if variable:
+        return variable.split()[0]
+    call_ = [python, "-m", "pip", "config", "get", f"global.{name}"]
+    done = subprocess.run(call_, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    return done.stdout.split()[0] if done.returncode == 0 and done.stdout.split() else None
+
+
+def find_uv(request: Dict[str, Any]) -> Optional[str]:
+    """uv on the PATH, else our own, installed once; None when it cannot be had and pip must do."""
+    own = os.path.join(request["uv"], "bin", "uv")
+    found = shutil.which("uv") or (own if os.access(own, os.X_OK) else None)
+    if found or request["sources"].get("wheelhouse"):
+        return found
+    shutil.rmtree(request["uv"], ignore_errors=True)
+    steps = [[request["python"], "-m", "venv", request["uv"]], [own[:-2] + "python", "-m", "pip", "install", "-q", "uv"]]
+    for step in steps:
+        if subprocess.call(step, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+            return None
+    return own
+
+
+def call(command: List[str], env: Dict[str, str]) -> None:
+    """Run a step; its last lines become the error when it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, check=False)
+    print(done.stdout, flush=True)
+    if done.returncode:
+        tail = "; ".join(line.strip() for line in done.stdout.strip().splitlines()[-6:])
+        raise BuildError(f"{os.path.basename(command[0])} {command[1]} failed ({done.returncode}): {tail[-1500:]}")
+
+
+def gate(request: Dict[str, Any]) -> None:
+    """Import what will be run. This also compiles just the bytecode that a start needs, while we may write it."""
+    say(f"importing {', '.join(request['imports'])}")
+    code = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
+    python = os.path.join(request["path"], "venv/bin/python")
+    scratch = os.path.join(request["path"], ".scratch")
+    env = {**environment(request), **request["environment"], "HOME": scratch, "XDG_CACHE_HOME": scratch}
+    done = subprocess.run([python, "-c", code, *request["imports"]], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, env=env, check=False)  # fmt: skip
+    shutil.rmtree(scratch, ignore_errors=True)
+    print(done.stdout, flush=True)
+    if done.returncode:
+        lines = [line for line in done.stdout.strip().splitlines() if line.strip()]
+        raise BuildError(f"the build does not import: {lines[-1] if lines else 'no output'}")
+
+
+def record(request: Dict[str, Any], seconds: float) -> None:
+    """build.json says what is in it; `complete` comes last and makes it count."""
+    path = request["path"]
+    facts = {"id": request["id"], "inputs": request["inputs"], "host": platform.node(), "seconds": round(seconds, 1),
+             "python": request["python"], "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    write_json(os.path.join(path, "build.json"), facts)
+    digest, files = fingerprint(path)
+    write_json(os.path.join(path, "complete"), {"fingerprint": digest, "files": files})
+
+
+def write_json(path: str, data: Dict[str, Any]) -> None:
+    """Whole or not at all, and on disk before it counts."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(data, file, indent=1, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+
+def main(arguments: List[str]) -> int:
+    """Build what the request file says; the last line tells how it went."""
+    with open(arguments[0], encoding="utf-8") as file:
+        request = json.load(file)
+    try:
+        build(request)
+    except BuildError as error:
+        say(f"error: {error}")
+        return 1
+    except OSError as error:
+        say(f"error: {error}; the build is incomplete and will be made anew")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

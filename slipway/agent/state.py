@@ -1,0 +1,322 @@
+"""Reads the state of a host that a plan cares about, in one execution, and changes nothing.
+
+One file, standard library only, Python 3.9+: its source is handed to the host's python3, so nothing need be
+installed there first. usage: state.py REQUEST, both request and answer being JSON; see `read_state`.
+"""
+
+from __future__ import annotations
+
+import grp
+import hashlib
+import http.client
+import json
+import os
+import pwd
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import xmlrpc.client
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+SMALL = 64 * 1024 * 1024  # bytes up to which a folder is hashed on each look; beyond it sizes and stamps must do
+MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG")
+
+
+def read_state(request: Dict[str, Any]) -> Dict[str, Any]:
+    """Answer a request.
+
+    files: paths -> kind, sha256, mode, user, group, target. folders: {path: {name: [size, sha256]}} -> list of
+    what differs. builds: paths of builds -> absent, incomplete, complete or damaged. services: {manager, names,
+    control} -> state, pid, config. ports: numbers -> who listens. users: names -> whether they exist.
+    disks: paths -> free bytes. listings: folders -> their entries' names.
+    """
+    return {
+        "files": {path: file_state(path) for path in request.get("files", [])},
+        "folders": {path: folder_problems(path, want) for path, want in request.get("folders", {}).items()},
+        "builds": {path: build_state(path) for path in request.get("builds", [])},
+        "services": service_states(request.get("services", {})),
+        "ports": port_owners(request.get("ports", [])),
+        "users": {name: user_exists(name) for name in request.get("users", [])},
+        "disks": {path: free_bytes(path) for path in request.get("disks", [])},
+        "listings": {path: listing(path) for path in request.get("listings", [])},
+    }
+
+
+def file_state(path: str) -> Dict[str, Any]:
+    """What lies at `path`; links are not followed."""
+    try:
+        info = os.lstat(path)
+    except OSError as error:
+        missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        return {"kind": "absent"} if missing else {"kind": "unreadable", "error": str(error)}
+    state = {"mode": format(stat.S_IMODE(info.st_mode), "o"), "user": name_of(pwd.getpwuid, info.st_uid),
+             "group": name_of(grp.getgrgid, info.st_gid)}
+    if stat.S_ISLNK(info.st_mode):
+        return {**state, "kind": "link", "target": os.readlink(path)}
+    if stat.S_ISDIR(info.st_mode):
+        return {**state, "kind": "folder"}
+    if not stat.S_ISREG(info.st_mode):
+        return {**state, "kind": "other"}
+    return {**state, "kind": "file", "size": info.st_size, **content(path, info.st_size)}
+
+
+def content(path: str, size: int) -> Dict[str, Any]:
+    """The hash, and for small text the text itself: a dry run shows what would change in it."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read() if size < 256 * 1024 else b""
+        text = {"text": data.decode("utf-8")} if data and size < 64 * 1024 else {}
+        return {"sha256": hashlib.sha256(data).hexdigest() if data else sha256(path), **text}
+    except UnicodeDecodeError:
+        return {"sha256": sha256(path)}
+    except OSError as error:
+        return {"sha256": "", "error": str(error)}
+
+
+def name_of(lookup: Any, number: int) -> str:
+    """User or group name; the number itself when the system has no name for it."""
+    try:
+        return str(lookup(number)[0])
+    except KeyError:
+        return str(number)
+
+
+def sha256(path: str) -> str:
+    """SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def folder_problems(path: str, want: Dict[str, List[Any]]) -> Dict[str, Any]:
+    """How a folder differs from {name: [size, sha256]}."""
+    if not os.path.isdir(path):
+        return {"kind": "absent", "problems": []}
+    hashed = sum(size for size, _ in want.values()) <= SMALL
+    problems = [text for name, (size, digest) in sorted(want.items())
+                for text in file_problems(path, name, size, digest if hashed else None)]
+    return {"kind": "folder", "problems": problems}
+
+
+def file_problems(folder: str, name: str, size: int, digest: Optional[str]) -> Iterator[str]:
+    """At most one sentence on a file that is not as wanted."""
+    path = os.path.join(folder, name)
+    try:
+        found = os.path.getsize(path)
+        if found != size:
+            yield f"{name}: {found} bytes; must be {size}"
+        elif digest and sha256(path) != digest:
+            yield f"{name}: its content differs from the manifest"
+    except OSError:
+        yield f"{name}: missing"
+
+
+def build_state(path: str) -> Dict[str, Any]:
+    """Whether a build is complete, and untouched since it was completed."""
+    if not os.path.isdir(path):
+        return {"kind": "absent"}
+    try:
+        with open(os.path.join(path, "complete"), encoding="utf-8") as file:
+            recorded = json.load(file)
+    except (OSError, ValueError):
+        return {"kind": "incomplete"}
+    now, count = fingerprint(path)
+    if now == recorded.get("fingerprint"):
+        return {"kind": "complete"}
+    return {"kind": "damaged", "files": count, "recorded_files": recorded.get("files")}
+
+
+def fingerprint(path: str) -> Tuple[str, int]:
+    """Hash over names, sizes, modes and change times below `path`; bytecode and our own records left out."""
+    digest, count = hashlib.sha256(), 0
+    for folder, names, files in os.walk(path):
+        names[:] = sorted(name for name in names if name != "__pycache__")
+        for name in sorted(files):
+            full = os.path.join(folder, name)
+            relative = os.path.relpath(full, path)
+            if relative == "complete" or name.endswith(".pyc"):
+                continue
+            info = os.lstat(full)
+            digest.update(f"{relative}\0{info.st_size}\0{info.st_mtime_ns}\0{info.st_mode}\n".encode())
+            count += 1
+    return digest.hexdigest(), count
+
+
+def service_states(wanted: Dict[str, Any]) -> Dict[str, Any]:
+    """State of each named service under its manager, with the marks of its live process."""
+    names = wanted.get("names", [])
+    if not names:
+        return {}
+    read = systemd_states if wanted.get("manager") == "systemd" else supervisor_states
+    states = read(names, wanted.get("control", ""))
+    return {name: {**state, **process_marks(state.get("pid", 0))} for name, state in states.items()}
+
+
+def systemd_states(names: List[str], _control: str) -> Dict[str, Any]:
+    """As `systemctl show` tells; one call for all."""
+    properties = "Id,LoadState,ActiveState,SubState,MainPID,UnitFileState,NeedDaemonReload,Result,NRestarts,FragmentPath"
+    call = ["systemctl", "show", "--no-pager", "-p", properties, *names]
+    output = subprocess.run(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
+    blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in output.split("\n\n")]
+    return {name: systemd_state(block) for name, block in zip(names, blocks)}
+
+
+def systemd_state(block: Dict[str, str]) -> Dict[str, Any]:
+    """One unit's properties in the words that both managers share."""
+    active, unit_file = block.get("ActiveState", ""), block.get("UnitFileState", "")
+    states = {"active": "running", "activating": "starting", "deactivating": "stopping", "failed": "failed"}
+    loaded = block.get("LoadState", "")
+    return {
+        "state": states.get(active, "stopped") if loaded != "not-found" else "absent",
+        "pid": int(block.get("MainPID") or 0),
+        "enabled": unit_file in ("enabled", "static"),
+        "masked": loaded == "masked" or unit_file.startswith("masked"),
+        "reload_due": block.get("NeedDaemonReload") == "yes",
+        "detail": f"{active}/{block.get('SubState', '')} {block.get('Result', '')}".strip(),
+        "restarts": int(block.get("NRestarts") or 0),
+    }
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket, which is how supervisord is spoken to."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=10)
+        self.path = path
+
+    def connect(self) -> None:
+        """Open the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class UnixTransport(xmlrpc.client.Transport):
+    """XML-RPC over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def make_connection(self, host: Any) -> UnixConnection:
+        """Always the one socket, whatever the URL says."""
+        return UnixConnection(self.path)
+
+
+def supervisor_states(names: List[str], control: str) -> Dict[str, Any]:
+    """As supervisord tells; all absent when none runs there."""
+    try:
+        with xmlrpc.client.ServerProxy("http://localhost", transport=UnixTransport(control)) as proxy:
+            rows = proxy.supervisor.getAllProcessInfo()
+    except (OSError, xmlrpc.client.Error, http.client.HTTPException):
+        rows = []
+    found = {row["name"]: supervisor_state(row) for row in rows}  # type: ignore[union-attr, index]
+    absent = {"state": "absent", "pid": 0, "enabled": False, "reload_due": False, "masked": False, "detail": "absent"}
+    return {name: found.get(name, absent) for name in names}
+
+
+def supervisor_state(row: Any) -> Dict[str, Any]:
+    """One program's row in the words that both managers share."""
+    states = {"RUNNING": "running", "STARTING": "starting", "STOPPING": "stopping", "BACKOFF": "failed",
+              "FATAL": "failed", "EXITED": "failed"}
+    return {
+        "state": states.get(row["statename"], "stopped"),
+        "pid": row["pid"],
+        "enabled": True,
+        "reload_due": False,
+        "masked": False,
+        "detail": f"{row['statename']} {row['spawnerr']}".strip(),
+    }
+
+
+def process_marks(pid: int) -> Dict[str, str]:
+    """What a live process says about itself in its environment; empty when it may not be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            entries = file.read().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return {}
+    pairs = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+    return {mark[len("SLIPWAY_"):].lower(): pairs[mark] for mark in MARKS if mark in pairs}
+
+
+def port_owners(ports: List[int]) -> Dict[str, Any]:
+    """Who listens on each of `ports`; a port nobody listens on is left out."""
+    inodes = listening_inodes(set(ports))
+    owners = socket_pids(set(inodes.values())) if inodes else {}
+    result = {}
+    for port, inode in inodes.items():
+        pid = owners.get(inode, 0)
+        result[str(port)] = {"pid": pid, "command": command_of(pid), **process_marks(pid)}
+    return result
+
+
+def listening_inodes(ports: set) -> Dict[int, str]:  # type: ignore[type-arg]
+    """Port -> inode of the socket that listens there."""
+    found = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as file:
+                rows = [line.split() for line in file.readlines()[1:]]
+        except OSError:
+            continue
+        for row in rows:
+            port = int(row[1].rpartition(":")[2], 16)
+            if row[3] == "0A" and port in ports:
+                found[port] = row[9]
+    return found
+
+
+def socket_pids(inodes: set) -> Dict[str, int]:  # type: ignore[type-arg]
+    """Inode -> the process that holds it, as far as we may look."""
+    found = {}
+    for pid in (name for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+                if target.startswith("socket:[") and target[8:-1] in inodes:
+                    found.setdefault(target[8:-1], int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process, cut short; '' when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()[:120]
+    except OSError:
+        return ""
+
+
+def user_exists(name: str) -> bool:
+    """Whether the system knows the user."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def free_bytes(path: str) -> int:
+    """Bytes free where `path` is, or will be."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return shutil.disk_usage(path).free
+
+
+def listing(path: str) -> List[str]:
+    """Names in a folder, sorted; none when there is no such folder."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+if __name__ == "__main__":
+    print(json.dumps(read_state(json.loads(sys.argv[1]))))

@@ -1,0 +1,53 @@
+"""What the state probe is asked about a host, so that one execution answers everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slipway.bundle import agent_digest
+from slipway.plan.model import HostPlan, Plan
+
+from .wanted import Wanted
+
+
+def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
+    """The probe's request, as slipway/agent/state.py takes it."""
+    host = wanted.host
+    instances = plan.on(host.name)
+    return {
+        "files": [
+            *(folder.path for folder in wanted.folders),
+            *(file.path for file in wanted.files),
+            agent_path(host),
+            f"{host.paths['deployment']}/current",
+            f"{host.paths['deployment']}/current/plan.json",
+        ],
+        "folders": _checkpoint(host),
+        "builds": [f"{host.paths['engines']}/{build}" for build in build_ids(host)],
+        "services": {
+            "manager": host.manager,
+            "names": [wanted.manager.service(instance.name) for instance in instances],
+            "control": wanted.manager.control,
+        },
+        "ports": sorted({port for instance in instances for port in instance.ports.values()}),
+        "users": [host.user],
+        "disks": [host.paths["root"]],
+        "listings": [wanted.manager.folder, host.paths["releases"], host.paths["services"]],
+    }
+
+
+def _checkpoint(host: HostPlan) -> dict[str, dict[str, list[Any]]]:
+    checkpoint = host.checkpoint
+    if checkpoint is None or checkpoint.files is None:
+        return {}
+    return {checkpoint.path: {name: list(entry) for name, entry in checkpoint.files.entries.items()}}
+
+
+def agent_path(host: HostPlan) -> str:
+    """Where the agent bundle lies."""
+    return f"{host.paths['agent']}/{agent_digest()}.pyz"
+
+
+def build_ids(host: HostPlan) -> list[str]:
+    """Every build of the host, the simulator included."""
+    return [*(build.id for build in host.builds), *([host.simulator] if host.simulator else [])]

@@ -1,0 +1,69 @@
+"""Findings about a host that can be told from its facts before anything is changed there."""
+
+from __future__ import annotations
+
+from slipway.builds.recipe import Recipe
+from slipway.config.deployment import HostSettings
+from slipway.finding import Finding
+
+from .facts import HostFacts, Interpreter
+
+
+def host_findings(host: HostSettings, facts: HostFacts, recipe: Recipe | None) -> list[Finding]:
+    """What stands in the way on this host; a host that was not asked gets one note."""
+    if not facts.known:
+        text = "planned without asking the host: paths, Python and service manager are assumed"
+        return [Finding("host-not-asked", "note", host.name, text, "make dry asks the hosts")]
+    found = _python(host, facts)
+    if host.workers and host.engine.kind == "sglang":
+        found += _recipe(host, recipe) + _libraries(host, facts, recipe)
+    return found
+
+
+def _python(host: HostSettings, facts: HostFacts) -> list[Finding]:
+    wanted = host.engine.python
+    python = facts.interpreter(wanted)
+    if python is None:
+        have = ", ".join(sorted({python.version for python in facts.pythons})) or "none"
+        text = f"Python {wanted or facts.default_python} is not there (found: {have})"
+        return [Finding("python-missing", "error", host.name, text, "install it, or set engine.python")]
+    return _interpreter(host, python)
+
+
+def _interpreter(host: HostSettings, python: Interpreter) -> list[Finding]:
+    found = []
+    if not python.venv:
+        text = f"{python.path} has no venv module"
+        fix = f"apt-get install python{python.version}-venv"
+        found.append(Finding("python-venv-missing", "error", host.name, text, fix))
+    if not python.headers and host.workers and host.engine.kind == "sglang":
+        text = f"{python.path} has no C headers (Python.h); the engine compiles kernels at run time"
+        fix = f"apt-get install python{python.version}-dev"
+        found.append(Finding("python-headers-missing", "error", host.name, text, fix))
+    return found
+
+
+def _recipe(host: HostSettings, recipe: Recipe | None) -> list[Finding]:
+    if recipe:
+        return []
+    engine = host.engine
+    text = f"no build recipe for SGLang {engine.version} on {engine.device}"
+    fix = "use engine.version 0.5.13 with device cpu, or device cuda"
+    source = "CPU kernels of later releases ship in no wheel (docs/reference/cpu-engine.md)"
+    return [Finding("recipe-unknown", "error", host.name, text, fix, source)]
+
+
+def _libraries(host: HostSettings, facts: HostFacts, recipe: Recipe | None) -> list[Finding]:
+    """Missing system libraries: installed by role host where we are root; named where we are not."""
+    missing = missing_packages(facts, recipe)
+    if not missing or facts.superuser:
+        return []
+    fix = f"sudo apt-get install {' '.join(missing.values())}"
+    text = f"system libraries are missing: {', '.join(missing)}"
+    return [Finding("system-library-missing", "error", host.name, text, fix)]
+
+
+def missing_packages(facts: HostFacts, recipe: Recipe | None) -> dict[str, str]:
+    """Shared object -> Debian package, for those that the host lacks."""
+    wanted = recipe.system_libraries if recipe else {}
+    return {library: package for library, package in wanted.items() if facts.known and not facts.libraries.get(library)}

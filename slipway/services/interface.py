@@ -1,0 +1,85 @@
+"""What a role needs of a service manager; a plan does not know which one it is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.plan.model import HostPlan, Instance
+from slipway.render import render
+
+
+@dataclass(frozen=True)
+class RenderedFile:
+    """A text that lies on a host. role: whose file it is. mode: octal, as ls never shows it."""
+
+    path: str
+    text: str
+    mode: str
+    user: str
+    role: str
+
+
+class Manager(ABC):
+    """Builds the files and command lines of one host's services; runs nothing."""
+
+    kind: str
+
+    def __init__(self, host: HostPlan, deployment: str) -> None:
+        self.host = host
+        self.deployment = deployment
+
+    def service(self, instance: str) -> str:
+        """Name of an instance's service, the same under both managers but for a suffix."""
+        return f"slipway-{self.deployment}-{instance}"
+
+    @property
+    @abstractmethod
+    def folder(self) -> str:
+        """Where service definitions lie."""
+
+    @abstractmethod
+    def file_name(self, instance: str) -> str:
+        """Name of an instance's definition in `folder`."""
+
+    @abstractmethod
+    def instance_files(self, instance: Instance) -> list[RenderedFile]:
+        """The definition and what it reads, without the environment."""
+
+    @abstractmethod
+    def host_files(self, instances: tuple[Instance, ...]) -> list[RenderedFile]:
+        """What the manager itself needs on the host."""
+
+    @property
+    @abstractmethod
+    def control(self) -> str:
+        """What a state probe must know to ask the manager; '' when nothing."""
+
+    @abstractmethod
+    def reload(self) -> list[list[str]]:
+        """Make the manager read changed definitions; nothing is started or stopped."""
+
+    @abstractmethod
+    def start(self, instance: str) -> list[list[str]]:
+        """Start now, and at boot where there is one."""
+
+    @abstractmethod
+    def stop(self, instance: str) -> list[list[str]]:
+        """Stop, with the time that the definition gives for it."""
+
+    @abstractmethod
+    def forget(self, instance: str) -> list[list[str]]:
+        """Stop and no longer start at boot; the files are removed by the caller."""
+
+    @abstractmethod
+    def logs(self, instance: str, lines: int) -> list[str]:
+        """Print the last lines of an instance's output."""
+
+    def environment_path(self, instance: str) -> str:
+        """The instance's environment file."""
+        return f"{self.host.paths['services']}/{instance}.env"
+
+    def _file(self, path: str, template: str, role: str, mode: str = "644", **values: Any) -> RenderedFile:
+        text = render(template, host=self.host, deployment=self.deployment, manager=self, **values)
+        return RenderedFile(path, text, mode, "", role)

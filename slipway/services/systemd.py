@@ -1,0 +1,72 @@
+"""Services under systemd: one unit an instance, one target for the deployment."""
+
+from __future__ import annotations
+
+from slipway.plan.model import Instance
+
+from .interface import Manager, RenderedFile
+
+
+class Systemd(Manager):
+    """Units in /etc/systemd/system."""
+
+    kind = "systemd"
+
+    @property
+    def folder(self) -> str:
+        """The administrator's units."""
+        return "/etc/systemd/system"
+
+    @property
+    def control(self) -> str:
+        """systemctl finds its manager by itself."""
+        return ""
+
+    @property
+    def target(self) -> str:
+        """The unit that stands for the whole deployment on this host."""
+        return f"slipway-{self.deployment}.target"
+
+    def service(self, instance: str) -> str:
+        """Unit name."""
+        return f"slipway-{self.deployment}-{instance}.service"
+
+    def file_name(self, instance: str) -> str:
+        """As the unit."""
+        return self.service(instance)
+
+    def instance_files(self, instance: Instance) -> list[RenderedFile]:
+        """The unit."""
+        template = "router.service.j2" if instance.role == "router" else "worker.service.j2"
+        role = "router" if instance.role == "router" else "worker"
+        return [self._file(f"{self.folder}/{self.service(instance.name)}", template, role, instance=instance)]
+
+    def host_files(self, instances: tuple[Instance, ...]) -> list[RenderedFile]:
+        """The target."""
+        return [self._file(f"{self.folder}/{self.target}", "deployment.target.j2", "worker", instances=instances)]
+
+    def reload(self) -> list[list[str]]:
+        """systemctl daemon-reload."""
+        return [["systemctl", "daemon-reload"]]
+
+    def start(self, instance: str) -> list[list[str]]:
+        """Enabled first, so that a reboot in between starts it too; --no-block: readiness is ours to judge."""
+        unit = self.service(instance)
+        return [
+            ["systemctl", "reset-failed", unit],
+            ["systemctl", "enable", "--quiet", self.target, unit],
+            ["systemctl", "start", "--no-block", unit],
+        ]
+
+    def stop(self, instance: str) -> list[list[str]]:
+        """Waits until the unit is down."""
+        return [["systemctl", "stop", self.service(instance)]]
+
+    def forget(self, instance: str) -> list[list[str]]:
+        """Stop and disable."""
+        return [["systemctl", "disable", "--quiet", "--now", self.service(instance)]]
+
+    def logs(self, instance: str, lines: int) -> list[str]:
+        """From the journal."""
+        unit = self.service(instance)
+        return ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", str(lines), "-u", unit]
