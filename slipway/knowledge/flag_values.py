@@ -16,14 +16,14 @@ _MANY = ("+", "*")
 _SIZE = re.compile(r"\d+|\d+(\.\d+)?[kMGT]|\d+[KMGT]i", re.ASCII)  # human_readable_int of srt/utils/common.py
 
 
-def value_problem(flag: Flag, value: Any, release: str, source: str) -> Problem | None:
-    """Return why the release would refuse this value, or None."""
+def value_problem(flag: Flag, name: str, value: Any, release: str, source: str) -> Problem | None:
+    """Return why the release would refuse this value, or None; the problem's subject is the name as written."""
     wrong = None if value is None else _wrong(flag, value)
     if wrong is None:
         return None
     kind, must, fix = wrong
     message = f"{flag.name}: got {_show(value)}; in SGLang {release} it must be {must}"
-    return Problem("error", kind, message, fix, source, flag.name)
+    return Problem("error", kind, message, fix, source, name)
 
 
 def spell_value(flag: Flag, value: Any) -> list[str]:
@@ -60,9 +60,7 @@ def _wrong(flag: Flag, value: Any) -> tuple[str, str, str] | None:
     """Find (kind, what it must be, fix) for a value, or None when it is fine."""
     if flag.kind != "value":
         ok = isinstance(value, bool)
-        return (
-            None if ok else ("flag-boolean", "true or false: the flag takes no value", "write true or false")
-        )
+        return None if ok else ("flag-boolean", "true or false: the flag takes no value", "write true or false")
     if isinstance(value, bool):
         return _wrong_bool(flag, value)
     if flag.nargs in _MANY:
@@ -81,9 +79,7 @@ def _wrong_many(flag: Flag, items: list[Any]) -> tuple[str, str, str] | None:
     """Check each of several values."""
     if not items and flag.nargs == "+":
         return ("flag-arity", f"one or more of {_expected(flag)}", "give at least one value, or leave it out")
-    found = (
-        ("flag-type", _expected(flag), "") if isinstance(x, bool) else _wrong_one(flag, x) for x in items
-    )
+    found = (("flag-type", _expected(flag), "") if isinstance(x, bool) else _wrong_one(flag, x) for x in items)
     return next((wrong for wrong in found if wrong), None)
 
 

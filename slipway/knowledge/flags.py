@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Literal, Self
 
@@ -22,9 +22,7 @@ from slipway.knowledge.versions import Version, version
 Kind = Literal["value", "switch", "toggle", "ignored"]
 _KINDS = ("value", "switch", "toggle", "ignored")
 _RENAMES = "renames.yml"
-_ROW_KEYS = frozenset(
-    {"also", "dest", "kind", "type", "nargs", "choices", "default", "required", "deprecated"}
-)
+_ROW_KEYS = frozenset({"also", "dest", "kind", "type", "nargs", "choices", "default", "required", "deprecated"})
 
 
 class FlagError(ValueError):
@@ -105,7 +103,6 @@ class FlagList:
     source: str
     exact: bool = True
     note: str = ""
-    _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def for_release(cls, release: str, shipped: tuple[str, ...] | None = None) -> FlagList:
@@ -127,16 +124,17 @@ class FlagList:
         return self._index.get(key) or self._index.get(_shorthands().get(key, ""))
 
     def has(self, name: str) -> bool:
-        """Tell whether the release accepts a flag under this name, without any rename."""
-        return self.find(name) is not None
+        """Tell whether a setting of this name can be rendered, renames included."""
+        targets = (rename.new if key == _key(rename.old) else rename.old for key, rename in _renames_of(name))
+        return self.find(name) is not None or any(self.find(target) is not None for target in targets)
 
     def translate(self, name: str, value: Any) -> tuple[Flag, Any, Rename | None] | None:
         """Find the flag and value that a setting means in this release, renames applied both ways."""
         found = self.find(name)
         if found is not None:
             return found, value, None
-        for rename in _renames():
-            moved = _moved(rename, _key(name), value)
+        for key, rename in _renames_of(name):
+            moved = _moved(rename, key, value)
             target = self.find(moved[0]) if moved else None
             if moved and target is not None:
                 return target, moved[1], rename
@@ -150,8 +148,8 @@ class FlagList:
         flag, value, rename = meant
         remarks = [] if rename is None else [self._renamed(name, flag, rename)]
         if rename is None and flag.deprecated is not None:
-            remarks.append(self._deprecated(flag))
-        wrong = value_problem(flag, value, self.release, self.source)
+            remarks.append(self._deprecated(name, flag))
+        wrong = value_problem(flag, name, value, self.release, self.source)
         return [*remarks, wrong] if wrong else remarks
 
     def check_all(self, settings: Mapping[str, Any]) -> list[Problem]:
@@ -219,15 +217,13 @@ class FlagList:
         """Explain a name that no removal covers, by the other releases and the nearest spellings."""
         releases = [item for item in shipped_releases() if _shipped(item).find(name) is not None]
         if releases:
-            message = f"SGLang {self.release} has no {option}: it exists in {releases[0]} to {releases[-1]}"
-            fix = f"take it out, or pin a release from {releases[0]} to {releases[-1]}"
+            message = f"SGLang {self.release} has no {option}: it exists from {releases[0]} to {releases[-1]}"
+            fix = f"take it out, or pin a release that has it ({releases[0]} to {releases[-1]})"
             return Problem("error", "flag-other-release", message, fix, self.source, name)
         near = difflib.get_close_matches(_key(name), list(self._index), n=3, cutoff=0.6)
         names = list(dict.fromkeys(self._index[item].name for item in near))
         fix = f"did you mean {' or '.join(names)}?" if names else "see the release's flag list"
-        return Problem(
-            "error", "flag-unknown", f"SGLang {self.release} has no {option}", fix, self.source, name
-        )
+        return Problem("error", "flag-unknown", f"SGLang {self.release} has no {option}", fix, self.source, name)
 
     def _renamed(self, name: str, flag: Flag, rename: Rename) -> Problem:
         """Note that a setting goes out under another name in this release."""
@@ -237,13 +233,13 @@ class FlagList:
         )
         return Problem("note", "flag-renamed", message, "", rename.source, name)
 
-    def _deprecated(self, flag: Flag) -> Problem:
+    def _deprecated(self, name: str, flag: Flag) -> Problem:
         """Note a flag that still works, or does nothing, and will leave."""
         dead = flag.kind == "ignored"
         state = "does nothing or is refused in" if dead else "is deprecated in"
         fix = f"use {flag.deprecated}" if flag.deprecated else "take it out"
         message = f"{flag.name} {state} SGLang {self.release}"
-        return Problem("warning" if dead else "note", "flag-deprecated", message, fix, self.source, flag.name)
+        return Problem("warning" if dead else "note", "flag-deprecated", message, fix, self.source, name)
 
 
 def shipped_releases() -> tuple[str, ...]:
@@ -305,6 +301,12 @@ def _any_shipped(name: str) -> Flag:
     """Take a flag's shape from the first shipped list that has it."""
     lists = (_shipped(item) for item in shipped_releases())
     return next((item.flags[name] for item in lists if name in item.flags), Flag(name, dest=_key(name)))
+
+
+def _renames_of(name: str) -> list[tuple[str, Rename]]:
+    """List the renames that concern a setting, with its key."""
+    key = _shorthands().get(_key(name), _key(name))
+    return [(key, row) for row in _renames() if key in (_key(row.old), _key(row.new))]
 
 
 def _moved(rename: Rename, key: str, value: Any) -> tuple[str, Any] | None:

@@ -73,6 +73,4 @@ def check_keys(file: str, row: str, value: Mapping[str, Any], allowed: frozenset
     """Refuse keys that no reader knows: a misspelt key would silently change a choice."""
     unknown = sorted(set(value) - allowed)
     if unknown:
-        raise TableError(
-            file, row, f"unknown key {unknown[0]!r}; must be one of {', '.join(sorted(allowed))}"
-        )
+        raise TableError(file, row, f"unknown key {unknown[0]!r}; must be one of {', '.join(sorted(allowed))}")
