@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -70,7 +71,7 @@ def build() -> Path:
             _debootstrap(new)
             _configure(new)
             new.rename(base)
-            _remove_unused(keep=base)
+            _remove_unused(base.parent)
     base.with_suffix(".used").touch()
     return base
 
@@ -85,12 +86,16 @@ def _lock(file: Path) -> Iterator[None]:
 
 def _debootstrap(root: Path) -> None:
     """Unpack Debian, in namespaces of its own: when we die, its processes and its mounts go too."""
+    temporary = root.with_suffix(".tmp")  # not in /tmp: a killed build would leave its files there
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
     run("setpriv", "--pdeathsig", "KILL",
         "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private",
         "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=" + ",".join(PACKAGES),
         '--aptopt=Apt::Install-Recommends "false"', "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
-        SUITE, root, *sources())  # fmt: skip
+        SUITE, root, *sources(), env={**os.environ, "TMPDIR": str(temporary)})  # fmt: skip
+    shutil.rmtree(temporary)
 
 
 def _configure(root: Path) -> None:
@@ -108,10 +113,12 @@ def _configure(root: Path) -> None:
     run("chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", "deploy")
 
 
-def _remove_unused(keep: Path) -> None:
-    """Drop bases of older recipes, but none that another checkout used lately."""
-    for stamp in keep.parent.glob("base-*.used"):
-        old = stamp.with_suffix("")
-        if old != keep and time.time() - stamp.stat().st_mtime > UNUSED_DAYS * 86400:
+def _remove_unused(folder: Path) -> None:
+    """Drop bases of older recipes and builds that were killed, but none that another checkout may use."""
+    for old in folder.glob("base-*"):
+        days = (time.time() - old.stat().st_mtime) / 86400
+        if old.suffix in (".building", ".tmp") and days > 1:
             shutil.rmtree(old, ignore_errors=True)
-            stamp.unlink()
+        elif old.suffix == ".used" and days > UNUSED_DAYS:
+            shutil.rmtree(old.with_suffix(""), ignore_errors=True)
+            old.unlink()
