@@ -1,0 +1,81 @@
+"""The real smg router in front of a simulated prefill and decode. SLIPWAY_TEST_SMG is the path of `smg`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import Pair, Start
+from .harness import SENTENCE, SENTENCE_ANSWER, ask, chat, free_port
+from .test_generation import contents
+
+SMG = os.environ.get("SLIPWAY_TEST_SMG", "")
+pytestmark = pytest.mark.skipif(not SMG, reason="SLIPWAY_TEST_SMG does not name an smg 1.13.0 executable")
+QUICK = ["--worker-startup-check-interval", "1", "--health-check-interval-secs", "1", "--health-failure-threshold", "2"]
+
+Cluster = tuple[int, Pair]
+
+
+@pytest.fixture
+def cluster(start_pair: Callable[..., Pair], tmp_path: Path) -> Iterator[Cluster]:
+    """A pair and its router: (router's port, pair)."""
+    pair = start_pair()
+    prefill, decode, bootstrap = pair
+    port, metrics = free_port(), free_port()
+    workers = ["--prefill", f"http://127.0.0.1:{prefill.port}", str(bootstrap)]
+    workers += ["--decode", f"http://127.0.0.1:{decode.port}", "--policy", "round_robin"]
+    listen = ["--host", "127.0.0.1", "--port", str(port)]
+    listen += ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(metrics)]
+    with (tmp_path / "smg.log").open("wb") as sink:
+        command = [SMG, "launch", "--pd-disaggregation", *workers, *listen, *QUICK]
+        router = subprocess.Popen(command, stdout=sink, stderr=sink)
+    until(lambda: ask(port, "/readiness").status == 200)
+    yield port, pair
+    router.kill()
+    router.wait()
+
+
+def until(condition: Callable[[], bool], timeout: float = 10) -> None:
+    """Poll; connection errors count as no."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        try:
+            if condition():
+                return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError("the condition did not come true")
+
+
+def answers(port: int) -> bool:
+    reply = chat(port)
+    return reply.status == 200 and reply.text == "391"
+
+
+def test_the_router_registers_both_and_answers(cluster: Cluster) -> None:
+    port, (prefill, decode, _) = cluster
+    assert ask(port, "/readiness").json["healthy_workers"] == 2
+    assert {worker["worker_type"] for worker in ask(port, "/workers").json["workers"]} == {"prefill", "decode"}
+    reply = chat(port)
+    assert (reply.text, reply.json["metadata"]["simulated"]) == ("391", True)
+    assert "".join(contents(chat(port, SENTENCE, stream=True).events)) == SENTENCE_ANSWER
+    assert [c["message"]["content"] for c in chat(port, n=2).json["choices"]] == ["391", "391"]
+    assert chat(port, "x" * 9000).status == 400
+    assert all("/v1/chat/completions" in worker.log for worker in (prefill, decode))
+
+
+def test_a_killed_decode_is_an_error_at_once_and_its_successor_serves(cluster: Cluster, start: Start) -> None:
+    port, (_, decode, _) = cluster
+    decode.stop()
+    started = time.monotonic()
+    assert chat(port).status in (502, 503)
+    assert time.monotonic() - started < 4
+    start("--disaggregation-mode", "decode", "--port", str(decode.port), ready=False)
+    until(lambda: decode.health() == 200)  # asking sooner opens the router's circuit breaker for a minute
+    until(lambda: answers(port))
