@@ -38,12 +38,9 @@ FORMAT = 1
 COMMAND_TIMEOUT = 10.0
 GRACE = 2.0  # a child that ignores SIGKILL (stuck in the driver) is left behind after this
 GPU_FIELDS = (
-    "index,uuid,name,memory.total,compute_cap,mig.mode.current,ecc.mode.current,"
-    "driver_version,pci.bus_id,power.limit"
+    "index,uuid,name,memory.total,compute_cap,mig.mode.current,ecc.mode.current,driver_version,pci.bus_id,power.limit"
 )
-OLD_GPU_FIELDS = (
-    "index,uuid,name,memory.total,driver_version,pci.bus_id"  # drivers before 510 lack compute_cap
-)
+OLD_GPU_FIELDS = "index,uuid,name,memory.total,driver_version,pci.bus_id"  # drivers before 510 lack compute_cap
 APP_FIELDS = "pid,gpu_uuid,used_memory,process_name"
 LIBRARIES = (
     "libibverbs.so.1",
@@ -112,7 +109,7 @@ def number(path: str) -> int:
 
 def matching(pattern: str) -> list[str]:
     """Paths that match, in order."""
-    return sorted(glob.glob(os.path.expanduser(pattern)))  # noqa: PTH111, PTH207 - patterns start at the root
+    return sorted(glob.glob(os.path.expanduser(pattern)))
 
 
 def leaf(path: str) -> str:
@@ -169,9 +166,7 @@ def command(argv: list[str], timeout: float = COMMAND_TIMEOUT) -> dict[str, Any]
     return {"rc": child.returncode, "out": out, "err": err[-2000:]}
 
 
-def together(
-    asks: dict[str, Callable[[], Reading]], limit: float, late: str = "no answer in time"
-) -> dict[str, Any]:
+def together(asks: dict[str, Callable[[], Reading]], limit: float, late: str = "no answer in time") -> dict[str, Any]:
     """Every answer by name, asked at the same time; one that is late is recorded as an error."""
     answers: dict[str, Any] = {}
 
@@ -317,9 +312,8 @@ def rdma_port(port: str) -> dict[str, Any]:
     }
 
 
-def rdma() -> Reading:
+def rdma(root: str = "/sys/class/infiniband") -> Reading:
     """RDMA devices, their ports and state."""
-    root = os.environ.get("SLIPWAY_RDMA_ROOT", "/sys/class/infiniband")  # tests point it at a copy
     return [
         {
             "name": leaf(device),
@@ -354,11 +348,7 @@ def cpu() -> Reading:
         "usable": len(os.sched_getaffinity(0)),
         "model": names[0] if names else platform.processor() or None,
         "flags": sorted(
-            set(
-                re.findall(
-                    r"\b(avx2|avx512f|amx_tile|amx_bf16|avx512_bf16|sve|bf16)\b", text("/proc/cpuinfo")
-                )
-            )
+            set(re.findall(r"\b(avx2|avx512f|amx_tile|amx_bf16|avx512_bf16|sve|bf16)\b", text("/proc/cpuinfo")))
         ),
     }
 
@@ -376,8 +366,7 @@ def child_json(argv: list[str], timeout: float) -> Reading:
 def disks(paths: list[str], timeout: float) -> Reading:
     """Space at each path, or at its nearest parent that exists; a dead mount hangs its own child only."""
     asks: dict[str, Callable[[], Reading]] = {
-        path: partial(child_json, [sys.executable, "-I", "-S", "-c", DISK_ASKS, path], timeout)
-        for path in paths
+        path: partial(child_json, [sys.executable, "-I", "-S", "-c", DISK_ASKS, path], timeout) for path in paths
     }
     return together(asks, timeout + GRACE + 1)
 
@@ -435,7 +424,7 @@ def identity() -> Reading:
         "uid": os.getuid(),
         "gid": os.getgid(),
         "user": entry,
-        "home": os.path.expanduser("~"),  # noqa: PTH111 - Path.home raises without an entry in passwd
+        "home": os.path.expanduser("~"),
         "groups": sorted(os.getgroups()),
     }
 
@@ -521,9 +510,7 @@ def default_route() -> Reading:
         return None
     gateway = socket.inet_ntoa(struct.pack("<I", int(route[2], 16)))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.connect(
-            ("192.0.2.1", 9)
-        )  # a documentation address; connecting a datagram socket sends nothing
+        asking.connect(("192.0.2.1", 9))  # a documentation address; connecting a datagram socket sends nothing
         return {"interface": route[0], "gateway": gateway, "source": asking.getsockname()[0]}
 
 
@@ -567,7 +554,7 @@ def socket_owners() -> dict[str, int]:
     owners: dict[str, int] = {}
     for link in matching("/proc/[0-9]*/fd/*"):
         try:
-            target = os.readlink(link)  # noqa: PTH115 - thousands of links: no Path for each
+            target = os.readlink(link)
         except OSError:
             continue
         if target.startswith("socket:["):
@@ -592,9 +579,7 @@ def listeners() -> Reading:
             address, port = row[1].split(":")
             pid = owners.get(row[9])
             started = attempt(command_line, pid) if pid else None
-            found.append(
-                {"port": int(port, 16), "address": socket_address(address), "pid": pid, "command": started}
-            )
+            found.append({"port": int(port, 16), "address": socket_address(address), "pid": pid, "command": started})
     return sorted(found, key=lambda item: (item["port"], item["address"]))
 
 

@@ -47,6 +47,7 @@ class Card:
     unified_memory: bool = False
     machine: str = "x86_64"
     power_w: float | None = None
+    ecc: bool = True  # whether it is on unless someone turned it off
 
 
 @lru_cache(maxsize=1)
@@ -76,6 +77,7 @@ def cards() -> dict[str, Card]:
             unified_memory=row.get("unified_memory", False),
             machine=row.get("machine", "x86_64"),
             power_w=row.get("power_w"),
+            ecc=row.get("ecc", True),
         )
         found.update((plain(name), card) for name in (*row["names"], key, *row.get("also", ())))
     return found

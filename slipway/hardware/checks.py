@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from slipway.finding import Finding
+from slipway.finding import Finding, Severity
 from slipway.hardware import catalogue, reading
 from slipway.hardware.model import Gpu, HostHardware, RdmaDevice
 
@@ -52,13 +52,14 @@ def check_driver(hardware: HostHardware, probe: Any, host: str) -> Iterator[Find
     """nvidia-smi absent, hanging, without a driver, or without GPUs that are on the bus."""
     why = reading.complaint(probe, "nvidia_smi") or reading.complaint(probe, "nvidia_smi", "gpus")
     on_bus = len(reading.rows(probe, "pci_gpus"))
-    if why and "not found" in why and not on_bus:
+    absent = why.endswith("nvidia-smi: not found")
+    if not on_bus and (absent or "No devices were found" in why):
         return  # a host without GPUs needs no driver
     printed = why or reading.output(probe, "nvidia_smi", "gpus")
     lost = LOST_WORDS.search(printed)
     if why and "no answer" in why:
         yield hanging(host, why)
-    elif why and "not found" in why:
+    elif absent:
         yield no_tool(host, on_bus)
     elif why and not lost:
         yield broken(host, why)
@@ -99,9 +100,7 @@ def broken(host: str, why: str) -> Finding:
         "error",
         host,
         f"nvidia-smi fails: {' '.join(why.split())[:300]}",
-        "reboot, or unload and load the kernel module: the driver was updated while in use"
-        if mismatch
-        else fix,
+        "reboot, or unload and load the kernel module: the driver was updated while in use" if mismatch else fix,
     )
 
 
@@ -135,24 +134,22 @@ def check_gpu(gpu: Gpu, host: str) -> Iterator[Finding]:
         fix = f"nvidia-smi -i {gpu.index} -mig 0, or leave this GPU out with `gpus:`"
         yield Finding("hardware.mig-on", "error", name, "MIG is on: an engine cannot take the whole GPU", fix)
     if gpu.ecc is False:
-        fix = f"nvidia-smi -i {gpu.index} -e 1 and reset, where the card has ECC"
-        yield Finding("hardware.ecc-off", "warning", name, "ECC is off: bit errors go unnoticed", fix)
+        card = catalogue.card(gpu.name)
+        fix = f"nvidia-smi -i {gpu.index} -e 1, then reset the GPU"
+        level: Severity = "warning" if card is None or card.ecc else "note"
+        yield Finding("hardware.ecc-off", level, name, "ECC is off: bit errors go unnoticed", fix)
     if gpu.memory_mib == 0:
         yield Finding("hardware.memory-unknown", "warning", name, f"{gpu.name} does not tell its memory")
     for process in gpu.processes:
         message = f"process {process.pid} ({process.name}) holds {process.memory_mib} MiB"
-        yield Finding(
-            "hardware.gpu-in-use", "warning", name, message, "end it if it is not this deployment's"
-        )
+        yield Finding("hardware.gpu-in-use", "warning", name, message, "end it if it is not this deployment's")
 
 
 def check_alike(hardware: HostHardware, host: str) -> Iterator[Finding]:
     """GPUs of two kinds in one host: an instance must not mix them."""
     kinds = {(gpu.name, gpu.memory_mib): gpu.index for gpu in reversed(hardware.gpus)}
     if len(kinds) > 1:
-        names = ", ".join(
-            f"GPU {index}: {name}" for (name, _), index in sorted(kinds.items(), key=lambda k: k[1])
-        )
+        names = ", ".join(f"GPU {index}: {name}" for (name, _), index in sorted(kinds.items(), key=lambda k: k[1]))
         fix = "name the GPUs of each role with `gpus:`"
         yield Finding("hardware.gpus-differ", "warning", host, f"GPUs of several kinds: {names}", fix)
 
@@ -176,15 +173,11 @@ def check_rdma(device: RdmaDevice, host: str) -> Iterator[Finding]:
     subject = f"{host}: {device.name} port {device.port}"
     if not device.active:
         message = f"RDMA port is {device.state or 'in an unknown state'}, must be ACTIVE to carry KV"
-        yield Finding(
-            "hardware.rdma-down", "warning", subject, message, "check cable and link, or leave it out"
-        )
+        yield Finding("hardware.rdma-down", "warning", subject, message, "check cable and link, or leave it out")
     elif not device.routable:
         source = "sgl-project/sglang#10560: local protection error with a link-local GID"
         message = f"only link-local GIDs ({', '.join(device.gids[:2])}): peers cannot reach it"
-        yield Finding(
-            "hardware.rdma-link-local", "warning", subject, message, "give its interface an address", source
-        )
+        yield Finding("hardware.rdma-link-local", "warning", subject, message, "give its interface an address", source)
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -206,8 +199,6 @@ def check_toolkit(hardware: HostHardware, host: str) -> Iterator[Finding]:
     """A compiler newer than the driver builds kernels that the driver refuses."""
     served, built = version(hardware.cuda)[:1], version(hardware.nvcc)[:1]
     if hardware.gpus and served and built and built > served:
-        message = (
-            f"nvcc {hardware.nvcc} ({hardware.nvcc_path}) is newer than the driver's CUDA {hardware.cuda}"
-        )
+        message = f"nvcc {hardware.nvcc} ({hardware.nvcc_path}) is newer than the driver's CUDA {hardware.cuda}"
         fix = "point CUDA_HOME at a toolkit of the driver's major version, or update the driver"
         yield Finding("hardware.toolkit-newer", "warning", host, message, fix, "sgl-project/sglang PR #22833")

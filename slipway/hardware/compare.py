@@ -69,11 +69,7 @@ def compare_rdma(declared: HostHardware, probed: HostHardware, host: str) -> Ite
     present = {device.name for device in probed.rdma}
     for device in declared.rdma:
         if device.name not in active:
-            state = (
-                "down"
-                if device.name in present
-                else f"absent (found: {', '.join(sorted(present)) or 'none'})"
-            )
+            state = "down" if device.name in present else f"absent (found: {', '.join(sorted(present)) or 'none'})"
             yield differs(host, f"RDMA device {device.name}", "active", state)
 
 

@@ -187,9 +187,7 @@ def read_disks(probe: Any) -> tuple[Disk, ...]:
     for asked, row in reading.section(probe, "disks").items():
         if isinstance(row, dict) and reading.whole(row.get("total")) is not None:
             total, free = reading.count(row.get("total")), reading.count(row.get("free"))
-            found.append(
-                Disk(reading.word(row.get("path")) or asked, total, free, row.get("writable") is not False)
-            )
+            found.append(Disk(reading.word(row.get("path")) or asked, total, free, row.get("writable") is not False))
     return tuple(found)
 
 

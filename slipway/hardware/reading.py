@@ -8,9 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-ABSENT = re.compile(
-    r"\[?(n/?a|not supported|unknown error|insufficient permissions|not found|-)\]?", re.IGNORECASE
-)
+ABSENT = re.compile(r"\[?(n/?a|not supported|unknown error|insufficient permissions|not found|-)\]?", re.IGNORECASE)
 
 
 def section(probe: Any, *keys: str) -> dict[str, Any]:
@@ -51,9 +49,7 @@ def count(value: Any) -> int:
 def fraction(value: Any) -> float | None:
     """A finite number, None for anything else."""
     try:
-        number = (
-            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
-        )
+        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
     except (ValueError, OverflowError):
         return None
     return number if number is not None and math.isfinite(number) else None
@@ -91,6 +87,4 @@ def table(text: str) -> list[dict[str, str]]:
     if not lines:
         return []
     names = [re.sub(r"\s*\[.*\]$", "", name).strip() for name in lines[0]]
-    return [
-        dict(zip(names, map(str.strip, line), strict=False)) for line in lines[1:] if len(line) >= len(names)
-    ]
+    return [dict(zip(names, map(str.strip, line), strict=False)) for line in lines[1:] if len(line) >= len(names)]

@@ -87,9 +87,7 @@ def guess_matrix(numa: tuple[int | None, ...]) -> Matrix:
 
 
 @lru_cache(maxsize=1024)
-def islands(
-    indices: tuple[int, ...], links: Matrix, joined: Callable[[str], bool]
-) -> tuple[tuple[int, ...], ...]:
+def islands(indices: tuple[int, ...], links: Matrix, joined: Callable[[str], bool]) -> tuple[tuple[int, ...], ...]:
     """Groups of GPUs that `joined` relations connect, directly or through one another."""
     group = {index: {index} for index in indices}
     for row, one in enumerate(indices):

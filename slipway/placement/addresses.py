@@ -111,9 +111,7 @@ def named(host: Host, alone: bool, findings: list[Finding]) -> Address | None:
         return None
     if not alone:
         message = f"address {host.address} is a name: every host must resolve it, this one not to loopback"
-        findings.append(
-            Finding("placement.address-name", "note", host.name, message, "an IP address is surer")
-        )
+        findings.append(Finding("placement.address-name", "note", host.name, message, "an IP address is surer"))
     return Address(host.name, host.address, "configured, a name")
 
 

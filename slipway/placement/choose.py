@@ -38,10 +38,7 @@ def levels(
     nodes = topology.by_node((index, numa[at]) for at, index in enumerate(indices))
     linked = tuple(group for group in topology.islands(indices, links, topology.is_nvlink) if len(group) > 1)
     both = tuple(
-        tuple(sorted(set(island) & set(node)))
-        for island in linked
-        for node in nodes
-        if set(island) & set(node)
+        tuple(sorted(set(island) & set(node))) for island in linked for node in nodes if set(island) & set(node)
     )
     near = tuple(group for group in topology.islands(indices, links, same_switch) if len(group) > 1)
     tree = tuple(group for group in topology.islands(indices, links, same_tree) if len(group) > 1)

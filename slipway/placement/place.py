@@ -84,9 +84,7 @@ def distinct(hosts: Sequence[Host], pool: Pool) -> Iterator[Host]:
 # --- groups of hosts ----------------------------------------------------------------------------------------
 
 
-def group_hosts(
-    role: str, hosts: Sequence[Host], wanted: Mapping[str, Request], pool: Pool
-) -> Iterator[Group]:
+def group_hosts(role: str, hosts: Sequence[Host], wanted: Mapping[str, Request], pool: Pool) -> Iterator[Group]:
     """The hosts of a role in groups of `nnodes`, each group of one mind about what it runs."""
     waiting: dict[Request, list[Host]] = {}
     refused: set[Request] = set()
@@ -115,9 +113,7 @@ def request_of(role: str, host: Host, wanted: Mapping[str, Request], pool: Pool)
     """What a host runs of a role: its own request before the deployment's."""
     own = next((request for request in host.requests if request.role == role), wanted.get(role))
     if own is None:
-        pool.fault(
-            "role-undefined", host.name, f"is in group {role}, which nothing describes", f"configure {role}"
-        )
+        pool.fault("role-undefined", host.name, f"is in group {role}, which nothing describes", f"configure {role}")
     return own
 
 
@@ -245,9 +241,7 @@ def listed_enough(group: Group, pool: Pool) -> bool:
     request, listed = group.request, len(group.request.gpus or ())
     need = request.gpus_per_node * group.count
     if len(set(request.gpus or ())) != listed:
-        pool.fault(
-            "gpus-twice", group.where, f"{request.role}: gpus {list(request.gpus or ())} lists a GPU twice"
-        )
+        pool.fault("gpus-twice", group.where, f"{request.role}: gpus {list(request.gpus or ())} lists a GPU twice")
         return False
     if listed == need:
         return True

@@ -151,9 +151,7 @@ def instance_needs(instance: Instance, ranges: PortRanges) -> Iterator[Need]:
     request, name = instance.request, instance.name
     bases = dict(request.first_ports)
 
-    def need(
-        purpose: Purpose, hosts: tuple[str, ...], offsets: tuple[int, ...] = (0,), step: int = 1
-    ) -> Need:
+    def need(purpose: Purpose, hosts: tuple[str, ...], offsets: tuple[int, ...] = (0,), step: int = 1) -> Need:
         return Need(name, purpose, hosts, bases.get(purpose, getattr(ranges, purpose)), offsets, step)
 
     leader, everyone = (instance.host,), instance.hosts
@@ -243,23 +241,20 @@ def ephemeral(ledger: Ledger) -> Iterator[Finding]:
     for purpose, uses in risky.items():
         first = uses[0]
         more = f" and {len(uses) - 1} more" if len(uses) > 1 else ""
-        message = (
-            f"{purpose} port {first.port} of {first.instance}{more} is in the ephemeral range 32768-60999"
-        )
+        message = f"{purpose} port {first.port} of {first.instance}{more} is in the ephemeral range 32768-60999"
         fix = "start below 32768, or reserve the ports in net.ipv4.ip_local_reserved_ports"
         yield Finding("placement.port-ephemeral", "warning", first.host, message, fix)
 
 
-def check_listeners(
-    plan: PortPlan, hosts: Sequence[Host], ours: Callable[[str, Listener], bool]
-) -> list[Finding]:
+def check_listeners(plan: PortPlan, hosts: Sequence[Host], ours: Callable[[str, Listener], bool]) -> list[Finding]:
     """Planned ports that something else listens on now; `ours` tells a listener of this deployment."""
     planned: dict[str, dict[int, PortUse]] = {}
     for use in plan.uses:
         planned.setdefault(use.host, {})[use.port] = use
     findings = []
     for host in hosts:
-        for listener in host.hardware.listeners if host.hardware else ():
+        listening = host.hardware.listeners if host.hardware else ()
+        for listener in {listener.port: listener for listener in listening}.values():  # IPv4 and IPv6: once
             held = planned.get(host.name, {}).get(listener.port)
             if held is not None and not ours(host.name, listener):
                 who = f"{listener.command or 'another process'} (pid {listener.pid or 'unknown'})"
