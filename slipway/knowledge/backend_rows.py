@@ -66,6 +66,10 @@ class VerdictRow:
     source: str
     confidence: str
 
+    def speaks_of(self, value: object) -> bool:
+        """Tell whether the row is about a value; '*' is about every value."""
+        return str(value) in self.values or "*" in self.values
+
 
 @dataclass(frozen=True, slots=True)
 class ConstraintRow:

@@ -84,7 +84,7 @@ class Choice:
 
 
 @dataclass
-class _Walk:
+class Walk:
     """The facts so far; grows as settings are resolved."""
 
     request: Request
@@ -97,9 +97,9 @@ class _Walk:
         return when.holds(self.facts, self.release)
 
     def learn(self, name: str, word: str) -> None:
-        """Make a resolved setting a fact."""
-        self.facts[name] = frozenset({word})
-        self.words[name] = word
+        """Make a resolved setting a fact; what the request itself says is never overwritten."""
+        self.facts.setdefault(name, frozenset({word}))
+        self.words.setdefault(name, word)
 
     def say(self, text: str) -> str:
         """Fill the facts into a text of a table."""
@@ -108,16 +108,8 @@ class _Walk:
 
 def resolve(request: Request) -> tuple[Choice, ...]:
     """Resolve every backend of an instance, and the environment that the result needs."""
+    walk, choices = _walk(request)
     tables = load_tables()
-    walk = _start(request)
-    explicit = _explicit(request.explicit)
-    choices: list[Choice] = []
-    for name in tables.order:
-        choice = _choose(walk, name, explicit.get(name))
-        if choice is not None:
-            choices.append(choice)
-            walk.learn(name, str(choice.value) if choice.value is not None else UNKNOWN)
-    _learn_gemm(walk, explicit)
     remarks = [row for row in (*tables.constraints, *tables.known_bad) if walk.holds(row.when)]
     choices = [_with_remarks(walk, choice, remarks) for choice in choices]
     return (*_with_general(walk, choices), *_environment(walk))
@@ -144,22 +136,34 @@ def standing_release(release: str) -> Version:
     return Version.parse(release) or releases.nearest(release).version
 
 
-def start_facts(request: Request) -> tuple[dict[str, frozenset[str]], Version]:
-    """Return the facts of a request before anything is resolved (for `slipway explain`)."""
+def walked(request: Request) -> Walk:
+    """Return the facts of a request after everything is resolved (for `slipway explain`)."""
+    return _walk(request)[0]
+
+
+def _walk(request: Request) -> tuple[Walk, list[Choice]]:
+    """Resolve setting after setting; each result is a fact for the next."""
     walk = _start(request)
-    return walk.facts, walk.release
+    explicit = _explicit(request.explicit)
+    choices: list[Choice] = []
+    for name in load_tables().order:
+        choice = _choose(walk, name, explicit.get(name))
+        if choice is not None:
+            choices.append(choice)
+            walk.learn(name, str(choice.value) if choice.value is not None else UNKNOWN)
+    return walk, choices
 
 
-def _start(request: Request) -> _Walk:
+def _start(request: Request) -> Walk:
     """Turn a request into facts and words."""
-    walk = _Walk(request, standing_release(request.release), _plain_facts(request), _plain_words(request))
+    walk = Walk(request, standing_release(request.release), _plain_facts(request), _plain_words(request))
     tables = load_tables()
     walk.learn("class", _classify(walk, tables.quantization_classes))
     walk.learn("attention_class", _classify(walk, tables.attention_classes))
     return walk
 
 
-def _classify(walk: _Walk, rows: tuple[ClassRow, ...]) -> str:
+def _classify(walk: Walk, rows: tuple[ClassRow, ...]) -> str:
     """Name the class of the first row that holds."""
     return next((row.name for row in rows if walk.holds(row.when)), UNKNOWN)
 
@@ -239,16 +243,14 @@ def _explicit(written: Mapping[str, Any]) -> dict[str, Any]:
     return {aliases.get(key, key): value for key, value in plain.items() if value is not None and value != "auto"}
 
 
-def _choose(walk: _Walk, name: str, written: Any) -> Choice | None:
+def _choose(walk: Walk, name: str, written: Any) -> Choice | None:
     """Resolve one setting; None when nothing is written and no row holds."""
     row = next((row for row in load_tables().choices.get(name, ()) if walk.holds(row.when)), None)
-    if walk.facts["experts"] == frozenset({"none"}) and name == "moe_runner_backend":
-        row = None  # a dense model has no experts to run
     default = None if row is None else _default(walk, name, row)
     return default if written is None else _judge(walk, name, written, default)
 
 
-def _default(walk: _Walk, name: str, row: ChoiceRow) -> Choice:
+def _default(walk: Walk, name: str, row: ChoiceRow) -> Choice:
     """Make the choice of a row."""
     auto = walk.say(row.auto)
     value: Any = row.value if row.value is not None else (None if auto == UNKNOWN else auto)
@@ -264,10 +266,10 @@ def _default(walk: _Walk, name: str, row: ChoiceRow) -> Choice:
     )
 
 
-def _judge(walk: _Walk, name: str, written: Any, default: Choice | None) -> Choice:
+def _judge(walk: Walk, name: str, written: Any, default: Choice | None) -> Choice:
     """Check a written value against the verdicts."""
     rows = load_tables().verdicts.get(name, ())
-    row = next((row for row in rows if str(written) in row.values and walk.holds(row.when)), None)
+    row = next((row for row in rows if row.speaks_of(written) and walk.holds(row.when)), None)
     auto = default.auto_value if default else UNKNOWN
     own = default.problems if default else ()
     if row is None:
@@ -279,7 +281,7 @@ def _judge(walk: _Walk, name: str, written: Any, default: Choice | None) -> Choi
     return Choice(name, written, auto, "explicit", reason, row.source, row.confidence, found)
 
 
-def _verdict_problem(walk: _Walk, name: str, written: Any, row: VerdictRow, default: Choice | None) -> Problem:
+def _verdict_problem(walk: Walk, name: str, written: Any, row: VerdictRow, default: Choice | None) -> Problem:
     """Say why a written value is refused or doubtful, and what to use."""
     message = (
         f"{name} {written} {_SAYS_OF[row.verdict]} on {walk.words['arch']} with SGLang {walk.words['release']}: "
@@ -289,7 +291,7 @@ def _verdict_problem(walk: _Walk, name: str, written: Any, row: VerdictRow, defa
     return Problem(_SEVERITY_OF[row.verdict], _KIND_OF[row.verdict], message, fix, row.source, name)
 
 
-def _unverified(walk: _Walk, name: str, written: Any, default: Choice | None) -> Problem:
+def _unverified(walk: Walk, name: str, written: Any, default: Choice | None) -> Problem:
     """Warn of a value that no row knows."""
     message = (
         f"{name} {written} on {walk.words['arch']} with SGLang {walk.words['release']} and this checkpoint: "
@@ -306,25 +308,18 @@ def _instead(written: Any, default: Choice | None) -> str:
     return f"; left out, {'Slipway passes' if default.passed else 'the engine takes'} {default.value}"
 
 
-def _learn_gemm(walk: _Walk, explicit: Mapping[str, Any]) -> None:
-    """Make written settings that no row resolves facts too, so that constraints may ask about them."""
-    for name, value in explicit.items():
-        if name not in walk.facts:
-            walk.learn(name, str(value))
-
-
-def _with_remarks(walk: _Walk, choice: Choice, rows: list[ConstraintRow]) -> Choice:
+def _with_remarks(walk: Walk, choice: Choice, rows: list[ConstraintRow]) -> Choice:
     """Attach the constraints and known faults that concern a choice."""
     found = [_problem(walk, choice.name, row.remark, row.source) for row in rows if row.setting == choice.name]
     return replace(choice, problems=(*choice.problems, *found)) if found else choice
 
 
-def _problem(walk: _Walk, name: str, remark: Remark, source: str) -> Problem:
+def _problem(walk: Walk, name: str, remark: Remark, source: str) -> Problem:
     """Fill a remark of a table."""
     return Problem(remark.severity, remark.kind, walk.say(remark.message), walk.say(remark.fix), source, name)
 
 
-def _with_general(walk: _Walk, choices: list[Choice]) -> list[Choice]:
+def _with_general(walk: Walk, choices: list[Choice]) -> list[Choice]:
     """Attach to the first choice what concerns the tables themselves: an unknown GPU or release."""
     found: list[Problem] = []
     if architectures.get(walk.request.arch) is None:
@@ -343,7 +338,7 @@ def _with_general(walk: _Walk, choices: list[Choice]) -> list[Choice]:
     return [replace(choices[0], problems=(*choices[0].problems, *found)), *choices[1:]]
 
 
-def _environment(walk: _Walk) -> list[Choice]:
+def _environment(walk: Walk) -> list[Choice]:
     """List the variables that the result needs."""
     rows = [row for row in load_tables().environment if walk.holds(row.when)]
     return [
