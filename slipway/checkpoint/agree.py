@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from slipway.checkpoint.declaration import Declaration
 from slipway.checkpoint.index import Index
 from slipway.finding import Finding
 
+# The number of a layer in a tensor name.
+_LAYER = re.compile(r"layers\.([0-9]{1,5})\.")
 _COMPARED = ("quant_algo", "moe_quant_algo", "kv_cache", "group_size")
 
 
@@ -54,16 +57,9 @@ def _layers_against(documents: Mapping[str, dict[str, Any]], index: Index | None
     layers = (text if isinstance(text, dict) else config).get("num_hidden_layers")
     if index is None or isinstance(layers, bool) or not isinstance(layers, int):
         return None
-    highest = max((_layer(name) for name in index.weight_map), default=-1)
+    highest = max(map(int, set(_LAYER.findall("\n".join(index.weight_map)))), default=-1)
     if highest < 0 or highest + 1 >= layers:
         return None
     message = f"{index.file} ends at layer {highest}, but config.json has num_hidden_layers {layers}"
     fix = "fetch the index and every shard of the same revision again"
     return Finding("checkpoint-layers-missing", "error", index.file, message, fix, "reported_faults.md 54")
-
-
-def _layer(name: str) -> int:
-    """The layer number in a tensor name; -1 for tensors outside the layers."""
-    _, found, rest = name.partition("layers.")
-    number = rest.split(".", 1)[0] if found else ""
-    return int(number) if number.isascii() and number.isdigit() and len(number) < 6 else -1

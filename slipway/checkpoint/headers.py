@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
 from math import prod
-from typing import Any, NamedTuple, TypeGuard
+from operator import mul, sub
+from typing import Any, NamedTuple
 
 from slipway.checkpoint.fields import LARGEST, printable, shown
 from slipway.finding import Finding
@@ -34,12 +37,25 @@ class Tensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Header:
-    """One file's header. size: bytes of the whole file. data_start: where the data part begins."""
+    """One file's header, by columns in the order of the data: a checkpoint may have 140,000 tensors.
+
+    size: bytes of the whole file. data_start: where the data part begins. begins, ends: bytes from there.
+    """
 
     file: str
     size: int
     data_start: int
-    tensors: tuple[Tensor, ...]
+    names: tuple[str, ...] = field(repr=False)
+    dtypes: tuple[str, ...] = field(repr=False)
+    shapes: tuple[list[int], ...] = field(repr=False)
+    begins: tuple[int, ...] = field(repr=False)
+    ends: tuple[int, ...] = field(repr=False)
+
+    @property
+    def tensors(self) -> Iterator[Tensor]:
+        """The tensors one by one."""
+        shapes = map(tuple, self.shapes)
+        return map(Tensor._make, zip(self.names, self.dtypes, shapes, self.begins, self.ends, strict=True))
 
 
 def header_length(first_bytes: bytes) -> int:
@@ -62,56 +78,76 @@ def read_header(file: str, raw: bytes, size: int) -> tuple[Header | None, list[F
         return None, [_bad(file, "the header is not JSON")]
     if not isinstance(document, dict):
         return None, [_bad(file, "the header is no JSON object")]
-    tensors, found = _tensors(file, document)
-    header = Header(file, size, 8 + length, tensors)
-    return header, found or _extents(header)
+    document.pop("__metadata__", None)
+    header = _columns(file, size, 8 + length, document)
+    if header is None:
+        return None, [_malformed(file, document)]
+    return header, _extents(header)
 
 
-def _tensors(file: str, document: dict[str, Any]) -> tuple[tuple[Tensor, ...], list[Finding]]:
-    parsed = [(name, _tensor(name, entry)) for name, entry in document.items() if name != "__metadata__"]
-    bad = [name for name, tensor in parsed if tensor is None]
-    if bad:
-        message = f"{len(bad)} header entries are malformed, e.g. {shown(printable(bad[0]))}"
-        return (), [_bad(file, message)]
-    good = [tensor for _, tensor in parsed if tensor is not None]
-    return tuple(sorted(good, key=lambda tensor: (tensor.begin, tensor.end))), []
-
-
-def _tensor(name: str, entry: Any) -> Tensor | None:
-    """A tensor, or None when the entry is malformed."""
-    if not isinstance(entry, dict):
+def _columns(file: str, size: int, data_start: int, document: dict[str, Any]) -> Header | None:
+    """The header by columns; None when any entry is malformed."""
+    try:
+        rows = sorted(document.items(), key=_offsets)
+        dtypes = tuple(entry["dtype"] for _, entry in rows)
+        shapes = tuple(entry["shape"] for _, entry in rows)
+        begins = tuple(entry["data_offsets"][0] for _, entry in rows)
+        ends = tuple(entry["data_offsets"][1] for _, entry in rows)
+        counts = [*begins, *ends, *chain.from_iterable(shapes)]
+    except (KeyError, TypeError, IndexError, ValueError):
         return None
-    dtype, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
-    if not isinstance(dtype, str) or not _numbers(shape) or not _numbers(offsets):
+    right_types = {*map(type, counts), int} == {int} and {*map(type, dtypes), str} == {str}
+    if not right_types or {*map(type, shapes), list} != {list} or max(map(len, shapes), default=0) > 16:
         return None
-    return Tensor(name, dtype, tuple(shape), *offsets) if len(offsets) == 2 else None
+    if not 0 <= min(counts, default=0) <= max(counts, default=0) <= LARGEST:
+        return None
+    return Header(file, size, data_start, tuple(name for name, _ in rows), dtypes, shapes, begins, ends)
 
 
-def _numbers(value: Any) -> TypeGuard[list[int]]:
-    return (
-        isinstance(value, list)
-        and len(value) <= 16
-        and all(type(item) is int and 0 <= item <= LARGEST for item in value)
-    )
+def _offsets(row: tuple[str, Any]) -> list[int]:
+    offsets: list[int] = row[1]["data_offsets"]
+    if len(offsets) != 2:
+        raise ValueError
+    return offsets
+
+
+def _malformed(file: str, document: dict[str, Any]) -> Finding:
+    bad = [name for name, entry in document.items() if _columns(file, 0, 0, {name: entry}) is None]
+    name = shown(printable(bad[0])) if bad else "their offsets"
+    return _bad(file, f"{max(len(bad), 1)} header entries are malformed, e.g. {name}")
 
 
 def _extents(header: Header) -> list[Finding]:
     """Each tensor as long as its shape, beginning where the last ended; the last ends with the file."""
+    lengths = map(sub, header.ends, header.begins)
+    wanted = map(mul, map(prod, header.shapes), (DTYPE_BITS.get(name, -1) for name in header.dtypes))
+    fits = all(length * 8 == bits for length, bits in zip(lengths, wanted, strict=True))
+    if fits and header.begins == (0, *header.ends[:-1])[: len(header.begins)]:
+        return _ending(header, header.ends[-1] if header.ends else 0)
+    return _first_fault(header)
+
+
+def _first_fault(header: Header) -> list[Finding]:
+    """The first tensor that does not fit, with what is wrong."""
     position = 0
     for tensor in header.tensors:
-        bits = DTYPE_BITS.get(tensor.dtype)
-        if bits is None:
-            dtype = shown(printable(tensor.dtype))
-            return [_bad(header.file, f"{_name(tensor)} has dtype {dtype}, which is unknown")]
-        length = tensor.end - tensor.begin
-        if length * 8 != prod(tensor.shape) * bits:
-            said = f"{tensor.dtype} {list(tensor.shape)}"
-            return [_bad(header.file, f"{_name(tensor)} is {said} but {length} bytes long")]
-        if tensor.begin != position:
-            sort = "a gap" if tensor.begin > position else "an overlap"
-            return [_bad(header.file, f"{sort} before {_name(tensor)}: it begins at {tensor.begin}, not {position}")]
+        fault = _fault(tensor, position)
+        if fault:
+            return [_bad(header.file, fault)]
         position = tensor.end
     return _ending(header, position)
+
+
+def _fault(tensor: Tensor, position: int) -> str:
+    bits, length = DTYPE_BITS.get(tensor.dtype), tensor.end - tensor.begin
+    if bits is None:
+        return f"{_name(tensor)} has dtype {shown(printable(tensor.dtype))}, which is unknown"
+    if length * 8 != prod(tensor.shape) * bits:
+        return f"{_name(tensor)} is {tensor.dtype} {list(tensor.shape)} but {length} bytes long"
+    if tensor.begin != position:
+        sort = "a gap" if tensor.begin > position else "an overlap"
+        return f"{sort} before {_name(tensor)}: it begins at {tensor.begin}, not {position}"
+    return ""
 
 
 def _ending(header: Header, position: int) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,7 @@ def read_index(file: str, document: Mapping[str, Any], found: list[Finding]) -> 
         message = f"weight_map: got {shown(entries)}; must be an object that maps tensors to files"
         found.append(Finding("checkpoint-index-empty", "error", file, message, f"fetch {file} again"))
         return Index(file, 0, {})
-    good = {name: target for name, target in entries.items() if _is_file_name(target)}
+    good = _good_entries(entries)
     if len(good) < len(entries):
         odd = next(printable(name) for name in entries if name not in good)
         message = f"{len(entries) - len(good)} entries of weight_map name no file of this folder, e.g. {shown(odd)}"
@@ -53,9 +53,18 @@ def read_index(file: str, document: Mapping[str, Any], found: list[Finding]) -> 
     return Index(file, fields.section("metadata").integer("total_size"), good)
 
 
-def _is_file_name(target: object) -> bool:
+def _good_entries(entries: dict[str, Any]) -> dict[str, str]:
+    """The entries that name a file; each distinct name is looked at once."""
+    texts = {target for target in entries.values() if isinstance(target, str)}
+    names = {target for target in texts if _is_file_name(target)}
+    if names == texts and set(map(type, entries.values())) == {str}:
+        return entries
+    return {name: target for name, target in entries.items() if isinstance(target, str) and target in names}
+
+
+def _is_file_name(target: str) -> bool:
     """A plain file name: an index never points outside its folder."""
-    if not isinstance(target, str) or not target.isprintable() or len(target) > 255:
+    if not target.isprintable() or len(target) > 255:
         return False
     return bool(target) and "/" not in target and "\\" not in target and not target.startswith("..")
 
@@ -77,15 +86,13 @@ def count_shards(index: Index | None, sizes: Mapping[str, int]) -> int:
     return len(index.shards) if index is not None else sum(_is_weight(name) for name in sizes)
 
 
-def expert_hint(names: Iterable[str]) -> str:
-    """The scheme that the names of expert tensors give away (quantization.yml, name_hints).
-
-    "" when they do not.
-    """
-    hints = table("quantization")["name_hints"]
-    suffixes = tuple(str(row["suffix"]) for row in hints)
-    ends = {name[name.rfind(".") :] for name in names if _is_routed(name) and name.endswith(suffixes)}
-    return next((str(row["scheme"]) for row in hints if any(end.endswith(row["suffix"]) for end in ends)), "")
+def expert_hint(names: Collection[str]) -> str:
+    """The scheme that the names of expert tensors give away (name_hints of quantization.yml); "" for none."""
+    for row in table("quantization")["name_hints"]:
+        suffix = str(row["suffix"])
+        if any(name.endswith(suffix) and _is_routed(name) for name in names):
+            return str(row["scheme"])
+    return ""
 
 
 def _is_routed(name: str) -> bool:

@@ -85,12 +85,17 @@ def read_checkpoint(files: Texts, sizes: Mapping[str, int] | None = None, name: 
     files: file name -> text or bytes, of the small files (`small_files` names them). sizes: file name ->
     bytes, of all files of the folder or repository; used when the index gives no total. name: for findings.
     """
+    return read_with_index(files, sizes, name)[0]
+
+
+def read_with_index(files: Texts, sizes: Mapping[str, int] | None, name: str) -> tuple[Checkpoint, Index | None]:
+    """As `read_checkpoint`, and the index, which is large and read once."""
     found: list[Finding] = []
     documents = {file: parse_json(file, text, found) for file, text in files.items() if _is_json(file)}
     _require_config(documents, found)
     file = index_name(documents)
     index = read_index(file, documents[file], found) if file else None
-    return _assemble(name, _Source(files, sizes or {}, documents, index, found))
+    return _assemble(name, _Source(files, sizes or {}, documents, index, found)), index
 
 
 def _is_json(file: str) -> bool:

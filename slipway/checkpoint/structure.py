@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slipway.checkpoint.dtypes import stored_as_declared
-from slipway.checkpoint.fields import parse_json, printable, shown
+from slipway.checkpoint.fields import printable, shown
 from slipway.checkpoint.headers import Header, read_header
-from slipway.checkpoint.index import SUFFIX, Index, index_name, read_index
-from slipway.checkpoint.model import Checkpoint, read_checkpoint
+from slipway.checkpoint.index import SUFFIX, Index
+from slipway.checkpoint.model import Checkpoint, read_with_index
 from slipway.finding import Finding, Severity
 
 _TOKENIZERS = (
@@ -54,24 +54,15 @@ class Inspection:
 
 def inspect(folder: Folder, name: str = "checkpoint") -> Inspection:
     """The checkpoint of a folder with every finding about it. name: for findings."""
-    checkpoint = read_checkpoint(folder.files, folder.sizes, name)
+    checkpoint, index = read_with_index(folder.files, folder.sizes, name)
     parsed = [read_header(file, raw, folder.sizes.get(file, 0)) for file, raw in sorted(folder.headers.items())]
     headers = {header.file: header for header, _ in parsed if header is not None}
     found = [*checkpoint.findings, *(item for _, items in parsed for item in items)]
-    index = _index_of(folder)
     found += _files_present(index, folder, name)
     found += _index_and_headers(index, headers) if index is not None else []
     found += stored_as_declared(checkpoint, headers)
     found += _tokenizer(checkpoint, folder)
     return Inspection(checkpoint, headers, tuple(dict.fromkeys(found)))
-
-
-def _index_of(folder: Folder) -> Index | None:
-    file = index_name(folder.files)
-    if not file:
-        return None
-    ignored: list[Finding] = []  # read_checkpoint has reported them
-    return read_index(file, parse_json(file, folder.files[file], ignored), ignored)
 
 
 def _files_present(index: Index | None, folder: Folder, name: str) -> list[Finding]:
@@ -105,12 +96,15 @@ def _numbered(names: Iterable[str]) -> set[str]:
 
 def _index_and_headers(index: Index, headers: Mapping[str, Header]) -> list[Finding]:
     """Each tensor in the file that the index names, none left over, and the sizes adding up."""
-    held = {file: {tensor.name for tensor in header.tensors} for file, header in headers.items()}
-    absent = [name for name, file in index.weight_map.items() if file in held and name not in held[file]]
-    extra = [name for file, names in held.items() for name in names if name not in index.weight_map]
-    found = []
-    if absent:
-        found.append(_names(index, "error", absent, "the index names tensors that their file does not hold"))
+    held: dict[str, str] = {}
+    for file, header in headers.items():
+        held.update(dict.fromkeys(header.names, file))
+    if held == index.weight_map:
+        return _total(index, headers)
+    absent = [name for name, file in index.weight_map.items() if file in headers and held.get(name) != file]
+    extra = [name for name in held if name not in index.weight_map]
+    told = "the index names tensors that their file does not hold"
+    found = [_names(index, "error", absent, told)] if absent else []
     if extra:
         found.append(_names(index, "warning", extra, "files hold tensors that the index does not name"))
     return found + _total(index, headers)
@@ -125,7 +119,7 @@ def _names(index: Index, severity: Severity, names: list[str], what: str) -> Fin
 def _total(index: Index, headers: Mapping[str, Header]) -> list[Finding]:
     if index.total_size <= 0 or set(index.shards) - set(headers):
         return []
-    held = sum(tensor.end - tensor.begin for file in index.shards for tensor in headers[file].tensors)
+    held = sum(sum(headers[file].ends) - sum(headers[file].begins) for file in index.shards)
     if held == index.total_size:
         return []
     message = f"metadata.total_size is {index.total_size} bytes, the tensors have {held}"
