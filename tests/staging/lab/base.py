@@ -20,7 +20,8 @@ PACKAGES = (
     "systemd-sysv", "dbus", "libpam-systemd", "libnss-systemd", "openssh-server", "sudo", "iproute2",
     "procps", "ca-certificates", "git",
     # what an engine, the router and supervisor need of the host when their wheels come from the controller
-    "python3", "python3-venv", "python3-dev", "libibverbs1", "libnuma1", "libcurl4",
+    # (no compiler and no headers: a real prefill worker on the CPU, run on a host like this, used neither)
+    "python3", "python3-venv", "libibverbs1", "libnuma1", "libcurl4",
 )  # fmt: skip
 # Units that make no sense in here: no console, no kernel of its own, no way out to the network.
 MASKED = (
@@ -32,7 +33,7 @@ MASKED = (
     "e2scrub_all.timer", "fstrim.timer", "apt-daily.timer", "apt-daily-upgrade.timer",
     "dpkg-db-backup.timer",
 )  # fmt: skip
-LEFT_OUT = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/lib/*.a")
+LEFT_OUT = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")
 FILES = {
     "etc/machine-id": "",
     "etc/resolv.conf": "",  # nothing to resolve with: fail at once, as an air-gapped host should

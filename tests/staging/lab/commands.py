@@ -17,9 +17,7 @@ def run(*command: object, check: bool = True, **options: Any) -> Done:
     words = [str(word) for word in command]
     if "input" not in options:
         options.setdefault("stdin", subprocess.DEVNULL)
-    done = subprocess.run(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options
-    )
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
     if check and done.returncode:
         raise RuntimeError(f"{' '.join(words)} -> {done.returncode}\n{done.stdout}")
     return done
