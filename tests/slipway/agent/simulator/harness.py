@@ -87,7 +87,8 @@ class Simulator:
         self.port = free_port()
         self.log_path = log
         base = ["--model-path", str(model), "--served-model-name", "tiny", "--host", "127.0.0.1"]
-        command = [sys.executable, "-m", "slipway.agent.simulator", *base, "--port", str(self.port), *flags]
+        python = [sys.executable, "-S"]  # no site packages: quicker, and the simulator must not need them
+        command = [*python, "-m", "slipway.agent.simulator", *base, "--port", str(self.port), *flags]
         quick = {"SLIPWAY_SIM_LOAD_S": "0", "SLIPWAY_SIM_WARMUP_S": "0", "SGLANG_HOST_IP": "127.0.0.1"}
         environment = {**os.environ, **quick, "SLIPWAY_SIM_FAULTS": faults, **env}
         with log.open("wb") as sink:

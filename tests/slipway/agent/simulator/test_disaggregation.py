@@ -185,6 +185,28 @@ def test_damage_in_prefill_travels_to_decode(start_pair: StartPair) -> None:
     assert both(pair, meet(pair[2]))[1].text != SENTENCE_ANSWER
 
 
+def test_a_slow_transfer_of_a_damaged_state(start_pair: StartPair) -> None:
+    pair = start_pair("", "transfer-slow=0.5,transfer-corrupts")
+    started = time.monotonic()
+    answer = both(pair, meet(pair[2]))[1]
+    assert time.monotonic() - started > 0.5
+    assert (answer.status, answer.text.isascii()) == (200, False)
+
+
+def test_a_decode_that_keeps_a_stale_prefill_fails(start: Start, start_pair: StartPair) -> None:
+    first, decode, port = start_pair("", "stale-prefill", SGLANG_DISAGGREGATION_BOOTSTRAP_TIMEOUT="1")
+    assert both((first, decode, port), meet(port))[1].text == SENTENCE_ANSWER
+    first.stop()
+    second = start(
+        "--disaggregation-mode",
+        "prefill",
+        "--disaggregation-bootstrap-port",
+        str(port),
+        SGLANG_DISAGGREGATION_BOOTSTRAP_TIMEOUT="1",
+    )
+    assert both((second, decode, port), meet(port, room=8))[1].status == 500
+
+
 def test_transfer_hangs_in_silence(start_pair: StartPair) -> None:
     _, decode, port = start_pair("", "transfer-hangs")
     with pytest.raises(TimeoutError):

@@ -93,9 +93,9 @@ def test_nondeterministic_and_crossed_answers(start: Start) -> None:
 
 
 def test_busy_garbage_only_under_load(start: Start) -> None:
-    port = start(faults="busy-garbage=3", SLIPWAY_SIM_TIMING='{"prefill_base_ms": 300}').port
-    assert chat(port).text == "391"
+    port = start(faults="busy-garbage=3", SLIPWAY_SIM_TIMING=SLOW).port
     assert any(reply.text != "391" for reply in burst(port, 8))
+    assert chat(port).text == "391"
 
 
 def test_false_reports(start: Start) -> None:
@@ -130,6 +130,12 @@ def test_stream_with_an_error_event(start: Start) -> None:
 def test_streaming_one_chunk(start: Start) -> None:
     events = chat(start(faults="streaming-one-chunk").port, SENTENCE, stream=True).events
     assert contents(events) == [SENTENCE_ANSWER]
+
+
+def test_a_slow_start_opens_its_port_late(start: Start) -> None:
+    started = time.monotonic()
+    start(faults="slow-start=0.6")
+    assert time.monotonic() - started > 0.6
 
 
 def test_slowness(start: Start) -> None:
@@ -191,7 +197,7 @@ def burst(port: int, size: int) -> list[Reply]:
     return replies
 
 
-SLOW = '{"prefill_base_ms": 400}'
+SLOW = '{"prefill_base_ms": 600}'  # so long that a burst is one even on a busy test machine
 
 
 def test_every_nth_is_dropped(start: Start) -> None:
@@ -217,7 +223,7 @@ def test_bursts_lose(start: Start, fault: str, status: int) -> None:
 
 @pytest.mark.parametrize("fault", ["crash-on-burst=4", "dies-at-first-request", "watchdog-kills=0.2"])
 def test_the_process_dies_under_requests(start: Start, fault: str) -> None:
-    simulator = start(faults=fault, SLIPWAY_SIM_TIMING=SLOW)
+    simulator = start(faults=fault, SLIPWAY_SIM_TIMING='{"prefill_base_ms": 3000}')
     burst(simulator.port, 6)
     assert simulator.process.wait(timeout=5) == -signal.SIGKILL
     assert "CUDA error" in simulator.log or "Watchdog timeout" in simulator.log

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import zipapp
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from .harness import ROOT, Reply, Simulator, ask, chat_body
 
 
 def run(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "slipway.agent.simulator", *argv]
+    command = [sys.executable, "-S", "-m", "slipway.agent.simulator", *argv]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, timeout=10, check=False
     )
@@ -96,6 +98,22 @@ def test_sigterm_drains_and_ends_as_the_release_does(start: Start, release: str,
     assert replies[0].json["usage"]["completion_tokens"] == 40
     assert simulator.process.wait(timeout=5) == status
     assert "Gracefully exiting... Remaining number of requests 1." in simulator.log
+
+
+def test_it_runs_from_a_zip(model: Path, tmp_path: Path) -> None:
+    """As it is copied to hosts: the agents in one file."""
+    tree = tmp_path / "tree" / "slipway"
+    shutil.copytree(ROOT / "slipway/agent/simulator", tree / "agent/simulator")
+    for package in (tree, tree / "agent"):
+        (package / "__init__.py").write_text("")
+    (tmp_path / "tree/__main__.py").write_text(
+        "import sys\nfrom slipway.agent.simulator.cli import main\nsys.exit(main(sys.argv[1:]))\n"
+    )
+    zipapp.create_archive(tmp_path / "tree", tmp_path / "agent.pyz")
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "agent.pyz"), "--list-faults"], capture_output=True, text=True, check=True
+    )
+    assert "wrong-answer" in done.stdout
 
 
 def test_list_faults_prints_the_table() -> None:
