@@ -64,9 +64,7 @@ def test_unknown_hosts_are_refused_unless_the_user_says_otherwise(tmp_path: Path
     assert ssh_data({STRICT: "no"}, "h1")[STRICT] == "no"
     assert ssh_data({STRICT: True}, "h1")[STRICT] == "yes"  # YAML's reading of an unquoted yes
     assert ssh_data({STRICT: False}, "h1")[STRICT] == "no"
-    said = _config(
-        tmp_path, "Host h1\n  StrictHostKeyChecking accept-new\nHost h3\n  StrictHostKeyChecking ask\n"
-    )
+    said = _config(tmp_path, "Host h1\n  StrictHostKeyChecking accept-new\nHost h3\n  StrictHostKeyChecking ask\n")
     assert ssh_data(said, "h1")[STRICT] == "accept-new"
     assert ssh_data(said, "h2")[STRICT] == "yes"
     assert ssh_data(said, "h3")[STRICT] == "yes"
@@ -80,9 +78,7 @@ def test_ssh_config_is_looked_up_by_the_name_that_pyinfra_uses(tmp_path: Path) -
 
 
 def test_a_wrong_word_names_the_host_and_what_is_allowed() -> None:
-    with pytest.raises(
-        PyinfraError, match=r"h1: ssh_strict_host_key_checking: got 'maybe'; must be one of yes"
-    ):
+    with pytest.raises(PyinfraError, match=r"h1: ssh_strict_host_key_checking: got 'maybe'; must be one of yes"):
         ssh_data({STRICT: "maybe"}, "h1")
 
 

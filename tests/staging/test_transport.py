@@ -80,9 +80,7 @@ def deploy(controller: Controller, run_pyinfra: Callable[..., Done]) -> Callable
     return lambda: run_pyinfra("-y", "-vvv", *controller.files, env=controller.environment(), timeout=60)
 
 
-def test_the_connection_has_no_nagle_delay_and_a_keepalive(
-    controller: Controller, deploy: Callable[[], Done]
-) -> None:
+def test_the_connection_has_no_nagle_delay_and_a_keepalive(controller: Controller, deploy: Callable[[], Done]) -> None:
     done = deploy()
     assert done.returncode == 0, done.stdout
     expected = {"through": "tcp", "keepalive": 30, "peer": "10.77.0.11", "nodelay": 1}
@@ -174,9 +172,7 @@ def known_hosts(lab: Lab, controller: Controller) -> Path:
     return own
 
 
-def test_an_unknown_host_is_refused(
-    controller: Controller, deploy: Callable[[], Done], known_hosts: Path
-) -> None:
+def test_an_unknown_host_is_refused(controller: Controller, deploy: Callable[[], Done], known_hosts: Path) -> None:
     _forget(known_hosts, "h1")
     before = known_hosts.read_text()
     done = deploy()
