@@ -197,7 +197,8 @@ def burst(port: int, size: int) -> list[Reply]:
     return replies
 
 
-SLOW = '{"prefill_base_ms": 600}'  # so long that a burst is one even on a busy test machine
+# By the token, so that health checks stay quick; so long that a burst is one even on a busy test machine.
+SLOW = '{"prefill_ms_per_token": 40}'
 
 
 def test_every_nth_is_dropped(start: Start) -> None:
@@ -223,7 +224,7 @@ def test_bursts_lose(start: Start, fault: str, status: int) -> None:
 
 @pytest.mark.parametrize("fault", ["crash-on-burst=4", "dies-at-first-request", "watchdog-kills=0.2"])
 def test_the_process_dies_under_requests(start: Start, fault: str) -> None:
-    simulator = start(faults=fault, SLIPWAY_SIM_TIMING='{"prefill_base_ms": 3000}')
+    simulator = start(faults=fault, SLIPWAY_SIM_TIMING='{"prefill_ms_per_token": 200}')
     burst(simulator.port, 6)
     assert simulator.process.wait(timeout=5) == -signal.SIGKILL
     assert "CUDA error" in simulator.log or "Watchdog timeout" in simulator.log

@@ -42,7 +42,7 @@ def test_one_stream_has_the_ttft_and_step_that_were_set(start: Start) -> None:
 
 def test_256_streams_keep_the_step(start: Start) -> None:
     """One try of three must be true: on a shared machine this client, not the engine, may lack a core."""
-    port = start(SLIPWAY_SIM_TIMING='{"prefill_base_ms": 800, "decode_ms": 20}').port
+    port = start(SLIPWAY_SIM_TIMING='{"prefill_ms_per_token": 8, "decode_ms": 20}').port
     means: list[float] = []
     while len(means) < 3 and not any(abs(mean / STEP - 1) < 0.05 for mean in means):
         times = asyncio.run(many(port, STREAMS))
