@@ -18,6 +18,9 @@ from slipway.config.errors import InvalidConfigError
 from slipway.front import Opened, open_groups
 
 _opened: dict[Path, Opened] = {}
+# pyinfra's own options in this call. Kept when the inventory is read: deploy files run in greenlets, which do not
+# see click's context.
+_options: dict[str, Any] = {}
 
 
 def hosts(inventory: str, variables: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -52,13 +55,13 @@ def opened_inventory(inventory: Path, groups: Mapping[str, Any] | None = None) -
 
 def _under_pyinfra() -> bool:
     context = click.get_current_context(silent=True)
-    return context is not None and "data" in context.params
+    _options.update(context.params if context else {})
+    return "data" in _options
 
 
 def overrides() -> dict[str, Any]:
-    """The --data of this pyinfra call, as pyinfra reads them: KEY.PATH=VALUE, VALUE being JSON where it can."""
-    context = click.get_current_context(silent=True)
-    pairs = [item.split("=", 1) for item in (context.params.get("data") or ()) if "=" in item] if context else []
+    """The --data of this pyinfra call, KEY.PATH=VALUE; the value is JSON where it can be, else text."""
+    pairs = [item.split("=", 1) for item in _options.get("data") or () if "=" in item]
     return {key: _value(value) for key, value in pairs if not key.startswith("ssh_")}
 
 
@@ -71,5 +74,4 @@ def _value(text: str) -> Any:
 
 def option(name: str) -> Any:
     """One of pyinfra's own options in this call, such as `dry` or `yes`."""
-    context = click.get_current_context(silent=True)
-    return context.params.get(name) if context else None
+    return _options.get(name)

@@ -26,7 +26,6 @@ from slipway.converge.change import Change
 from slipway.converge.compare import changes_on
 from slipway.converge.request import state_request
 from slipway.converge.wanted import Wanted, wanted_on
-from slipway.finding import Finding
 from slipway.front import Opened
 from slipway.plan.facts import HostFacts, read_facts
 from slipway.plan.model import HostPlan, Plan
@@ -71,24 +70,38 @@ def current() -> Run:
     """The run, made on first use. Raises RefusedError when a host or the plan has errors."""
     with _lock:
         if not _started:
-            _started.append(_start())
+            run = _gather()
+            _started.append(run)
+            _refuse_errors(run.plan)
+            refresh(run)
+            _show(run)
     return _started[0]
 
 
-def _start() -> Run:
+def inspect() -> Run:
+    """The run without its demands: for playbooks that look at or remove what a plan with errors left behind."""
+    with _lock:
+        if not _started:
+            _started.append(_gather())
+    return _started[0]
+
+
+def _gather() -> Run:
+    """Facts of all hosts, and the plan made from them."""
     hosts = {host.name: host for host in state.inventory}
     _refuse_unreachable(hosts)
     opened = opened_inventory(Path(current_host.data.slipway_inventory))
-    facts = {name: read_facts(probe) for name, probe in _ask(hosts, {name: ("hardware", {}) for name in hosts}).items()}
+    probes = _ask(hosts, {name: ("hardware", {}) for name in hosts})
+    facts = {name: read_facts(probe) for name, probe in probes.items()}
     plan = opened.plan(facts)
-    _show_findings(plan.findings)
+    return Run(plan, opened, facts, {name: wanted_on(plan, name) for name in hosts}, {}, hosts)
+
+
+def _refuse_errors(plan: Plan) -> None:
+    for line in finding_lines(plan.findings):
+        click.echo(line, err=True)
     if plan.errors:
         raise RefusedError(f"the plan has {len(plan.errors)} error(s), printed above; nothing was changed")
-    wanted = {name: wanted_on(plan, name) for name in hosts}
-    run = Run(plan, opened, facts, wanted, {}, hosts)
-    refresh(run)
-    _show(run)
-    return run
 
 
 def _refuse_unreachable(hosts: Iterable[str]) -> None:
@@ -123,11 +136,6 @@ def _ask(hosts: dict[str, Host], questions: dict[str, tuple[str, Any]]) -> dict[
         reasons = "; ".join(f"{name}: {jobs[name].exception or 'no answer'}" for name in silent)
         raise RefusedError(f"python3 on the host could not be asked ({reasons}); every host needs Python 3.9 or newer")
     return answers
-
-
-def _show_findings(findings: Iterable[Finding]) -> None:
-    for line in finding_lines(findings):
-        click.echo(line, err=True)
 
 
 def _show(run: Run) -> None:

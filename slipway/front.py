@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import runpy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ def _read_model(folder: Path, path: str, errors: list[ConfigError]) -> Files | N
     found = "no such folder" if place is None else "" if (place / "config.json").is_file() else "no config.json in it"
     if place is None or found:
         allowed = "a folder with config.json, tokenizer and weights"
-        hint = "model.path is relative to the inventory's folder or the checkout; use model.host_path for a folder on the hosts"
+        hint = "the path is relative to the inventory or the checkout; model.host_path names a folder on the hosts"
         errors.append(ConfigError("group_vars", 0, "model.path", f"{path} ({found})", allowed, hint))
         return None
     return Files(str(place), _manifest(place))

@@ -7,6 +7,7 @@ A build that is not complete is removed and made anew; a complete one is never t
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from slipway.agent.state import build_state, fingerprint, free_bytes
 
@@ -23,7 +24,7 @@ class BuildError(Exception):
     """A sentence for the operator: what failed, and what to do."""
 
 
-def build(request: Dict[str, Any]) -> None:
+def build(request: dict[str, Any]) -> None:
     """Make the build unless it is complete. Raises BuildError."""
     path, began = request["path"], time.time()
     if build_state(path)["kind"] == "complete":
@@ -61,7 +62,7 @@ def set_aside(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def install(request: Dict[str, Any]) -> None:
+def install(request: dict[str, Any]) -> None:
     """Environment and packages, by uv where it can be had, else by pip."""
     path, python = request["path"], request["python"]
     venv, wanted = os.path.join(path, "venv"), os.path.join(path, "requirements.txt")
@@ -75,24 +76,27 @@ def install(request: Dict[str, Any]) -> None:
     shutil.rmtree(path + ".uv-cache", ignore_errors=True)
 
 
-def uv_steps(uv: str, python: str, venv: str, wanted: str, request: Dict[str, Any]) -> List[List[str]]:
-    """Locked builds need no resolution: every package is named."""
-    locked = ["--no-deps", "--require-hashes"] if request["locked"] else []
+def uv_steps(uv: str, python: str, venv: str, wanted: str, request: dict[str, Any]) -> list[list[str]]:
+    """Locked builds need no resolution: every package is named, with hashes that uv checks by itself.
+
+    --require-hashes would refuse a local version, such as 2.13.0+cpu, for which uv takes no hash of 2.13.0.
+    """
+    locked = ["--no-deps"] if request["locked"] else []
     target = ["--python", os.path.join(venv, "bin/python")]
     return [
-        [uv, "venv", "--no-config", "--allow-existing", "--python", python, venv],
-        [uv, "pip", "install", "--no-config", *target, *locked, *source_flags(request), "-r", wanted],
+        [uv, "venv", "-q", "--no-config", "--allow-existing", "--python", python, venv],
+        [uv, "pip", "install", "-q", "--no-config", *target, *locked, *source_flags(request), "-r", wanted],
     ]
 
 
-def pip_steps(_tool: str, python: str, venv: str, wanted: str, request: Dict[str, Any]) -> List[List[str]]:
+def pip_steps(_tool: str, python: str, venv: str, wanted: str, request: dict[str, Any]) -> list[list[str]]:
     """The same with what every Python has."""
     locked = ["--no-deps", "--require-hashes"] if request["locked"] else []
     pip = [os.path.join(venv, "bin/python"), "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]
     return [[python, "-m", "venv", venv], [*pip, *locked, *source_flags(request), "-r", wanted]]
 
 
-def source_flags(request: Dict[str, Any]) -> List[str]:
+def source_flags(request: dict[str, Any]) -> list[str]:
     """Where packages come from, as both tools spell it."""
     sources = request["sources"]
     if sources.get("wheelhouse"):
@@ -101,7 +105,7 @@ def source_flags(request: Dict[str, Any]) -> List[str]:
     return [part for flag, key in flags.items() if sources.get(key) for part in (flag, sources[key])]
 
 
-def environment(request: Dict[str, Any]) -> Dict[str, str]:
+def environment(request: dict[str, Any]) -> dict[str, str]:
     """Ours, with the caches below ROOT and what pip is configured with told to uv, which looks at none of it."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     env.update({"UV_CACHE_DIR": request["path"] + ".uv-cache", "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"})
@@ -112,7 +116,7 @@ def environment(request: Dict[str, Any]) -> Dict[str, str]:
     return env
 
 
-def pip_setting(python: str, name: str) -> Optional[str]:
+def pip_setting(python: str, name: str) -> str | None:
     """One of pip's global settings; the environment variable wins, as it does for pip."""
     variable = os.environ.get("PIP_" + name.upper().replace("-", "_"))
     if variable:
@@ -122,21 +126,32 @@ def pip_setting(python: str, name: str) -> Optional[str]:
     return done.stdout.split()[0] if done.returncode == 0 and done.stdout.split() else None
 
 
-def find_uv(request: Dict[str, Any]) -> Optional[str]:
+def find_uv(request: dict[str, Any]) -> str | None:
     """uv on the PATH, else our own, installed once; None when it cannot be had and pip must do."""
     own = os.path.join(request["uv"], "bin", "uv")
+    os.makedirs(os.path.dirname(request["uv"]), exist_ok=True)
     found = shutil.which("uv") or (own if os.access(own, os.X_OK) else None)
     if found or request["sources"].get("wheelhouse"):
         return found
+    with open(request["uv"] + ".lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # builds run side by side
+        return own if os.access(own, os.X_OK) else install_uv(request, own)
+
+
+def install_uv(request: dict[str, Any], own: str) -> str | None:
+    """Our own uv, in an environment of its own; None when it cannot be had."""
     shutil.rmtree(request["uv"], ignore_errors=True)
-    steps = [[request["python"], "-m", "venv", request["uv"]], [own[:-2] + "python", "-m", "pip", "install", "-q", "uv"]]
+    steps = [
+        [request["python"], "-m", "venv", request["uv"]],
+        [own[:-2] + "python", "-m", "pip", "install", "-q", "uv"],
+    ]
     for step in steps:
         if subprocess.call(step, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
             return None
     return own
 
 
-def call(command: List[str], env: Dict[str, str]) -> None:
+def call(command: list[str], env: dict[str, str]) -> None:
     """Run a step; its last lines become the error when it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, check=False)
     print(done.stdout, flush=True)
@@ -145,7 +160,7 @@ def call(command: List[str], env: Dict[str, str]) -> None:
         raise BuildError(f"{os.path.basename(command[0])} {command[1]} failed ({done.returncode}): {tail[-1500:]}")
 
 
-def gate(request: Dict[str, Any]) -> None:
+def gate(request: dict[str, Any]) -> None:
     """Import what will be run. This also compiles just the bytecode that a start needs, while we may write it."""
     say(f"importing {', '.join(request['imports'])}")
     code = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
@@ -161,17 +176,23 @@ def gate(request: Dict[str, Any]) -> None:
         raise BuildError(f"the build does not import: {lines[-1] if lines else 'no output'}")
 
 
-def record(request: Dict[str, Any], seconds: float) -> None:
+def record(request: dict[str, Any], seconds: float) -> None:
     """build.json says what is in it; `complete` comes last and makes it count."""
     path = request["path"]
-    facts = {"id": request["id"], "inputs": request["inputs"], "host": platform.node(), "seconds": round(seconds, 1),
-             "python": request["python"], "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    facts = {
+        "id": request["id"],
+        "inputs": request["inputs"],
+        "host": platform.node(),
+        "seconds": round(seconds, 1),
+        "python": request["python"],
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
     write_json(os.path.join(path, "build.json"), facts)
     digest, files = fingerprint(path)
     write_json(os.path.join(path, "complete"), {"fingerprint": digest, "files": files})
 
 
-def write_json(path: str, data: Dict[str, Any]) -> None:
+def write_json(path: str, data: dict[str, Any]) -> None:
     """Whole or not at all, and on disk before it counts."""
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(data, file, indent=1, sort_keys=True)
@@ -180,7 +201,7 @@ def write_json(path: str, data: Dict[str, Any]) -> None:
     os.replace(path + ".new", path)
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Build what the request file says; the last line tells how it went."""
     with open(arguments[0], encoding="utf-8") as file:
         request = json.load(file)

@@ -10,10 +10,10 @@ import os
 import pwd
 import shutil
 import sys
-from typing import Any, Dict
+from typing import Any
 
 
-def write(row: Dict[str, Any]) -> None:
+def write(row: dict[str, Any]) -> None:
     """Write one file beside its place, give it owner and mode, then rename it over what was there."""
     path = row["path"]
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -28,7 +28,7 @@ def write(row: Dict[str, Any]) -> None:
     os.replace(path + ".new", path)
 
 
-def own(path: str, row: Dict[str, Any]) -> None:
+def own(path: str, row: dict[str, Any]) -> None:
     """Owner and mode as asked; without root the owner is who we are."""
     os.chmod(path, int(row["mode"], 8))
     if os.geteuid() == 0 and row.get("user"):

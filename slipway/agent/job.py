@@ -16,10 +16,10 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List
+from typing import Any
 
 
-def start(folder: str, key: str, command: List[str]) -> Dict[str, Any]:
+def start(folder: str, key: str, command: list[str]) -> dict[str, Any]:
     """Start `command` detached, unless the job with `key` is running or done; returns its status."""
     now = status(folder)
     if now.get("key") == key and (now["state"] == "running" or now.get("rc") == 0):
@@ -33,7 +33,7 @@ def start(folder: str, key: str, command: List[str]) -> Dict[str, Any]:
     return wait_started(folder)
 
 
-def detach(folder: str, command: List[str]) -> None:
+def detach(folder: str, command: list[str]) -> None:
     """Fork twice, so that the job is nobody's child and no terminal's."""
     if os.fork():
         os.wait()
@@ -47,7 +47,7 @@ def detach(folder: str, command: List[str]) -> None:
         os._exit(0)
 
 
-def run(folder: str, command: List[str]) -> None:
+def run(folder: str, command: list[str]) -> None:
     """The detached half: runs the command with its output in DIR/log, then writes DIR/rc."""
     log = os.open(os.path.join(folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -63,7 +63,7 @@ def run(folder: str, command: List[str]) -> None:
     write(folder, "rc", str(rc))
 
 
-def wait_started(folder: str) -> Dict[str, Any]:
+def wait_started(folder: str) -> dict[str, Any]:
     """Until the job has written its pid, which takes a moment."""
     for _ in range(250):
         if os.path.exists(os.path.join(folder, "pid")):
@@ -72,7 +72,7 @@ def wait_started(folder: str) -> Dict[str, Any]:
     return status(folder)
 
 
-def status(folder: str) -> Dict[str, Any]:
+def status(folder: str) -> dict[str, Any]:
     """state: absent, running, done or lost (its process is gone and left no rc)."""
     pid, _, began = read(folder, "pid").partition(" ")
     rc = read(folder, "rc")
@@ -144,7 +144,7 @@ def write(folder: str, name: str, text: str) -> None:
     os.replace(path + ".new", path)
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run one call; answers are one JSON line."""
     action, folder = arguments[0], arguments[1]
     if action == "start":

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import List
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """One JSON list of lines; an empty one when the command cannot be run."""
     try:
         done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False)

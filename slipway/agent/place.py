@@ -13,7 +13,8 @@ import shutil
 import sys
 import tarfile
 import time
-from typing import Any, Dict, Iterator, List
+from collections.abc import Iterator
+from typing import Any
 
 from slipway.agent.state import folder_problems
 
@@ -25,15 +26,15 @@ class PlaceError(Exception):
 class Joined:
     """The parts read as one file, hashed on the way."""
 
-    def __init__(self, parts: List[str]) -> None:
+    def __init__(self, parts: list[str]) -> None:
         self.blocks = self._blocks(parts)
         self.digest = hashlib.sha256()
         self.rest = b""
 
-    def _blocks(self, parts: List[str]) -> Iterator[bytes]:
+    def _blocks(self, parts: list[str]) -> Iterator[bytes]:
         for part in parts:
             with open(part, "rb") as file:
-                yield from iter(lambda: file.read(1 << 20), b"")  # noqa: B023 - used up before the next file
+                yield from iter(lambda: file.read(1 << 20), b"")
 
     def read(self, size: int) -> bytes:
         """As a file object's read, for tarfile."""
@@ -53,7 +54,7 @@ class Joined:
         return self.digest.hexdigest()
 
 
-def place(request: Dict[str, Any]) -> None:
+def place(request: dict[str, Any]) -> None:
     """Unpack beside, check, swap. Raises PlaceError and leaves what stood at dest as it was."""
     dest = request["dest"]
     beside = dest + ".new"
@@ -71,7 +72,7 @@ def place(request: Dict[str, Any]) -> None:
         os.unlink(part)
 
 
-def unpack(request: Dict[str, Any], folder: str) -> None:
+def unpack(request: dict[str, Any], folder: str) -> None:
     """Regular files with plain names only."""
     joined = Joined(request["parts"])
     with tarfile.open(fileobj=joined, mode="r|") as archive:  # type: ignore[call-overload]

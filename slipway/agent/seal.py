@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import List
 
 from slipway.agent.build import write_json
 from slipway.agent.state import fingerprint
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Write the marker, last of all files."""
     folder = arguments[0]
     digest, files = fingerprint(folder)

@@ -18,13 +18,14 @@ import stat
 import subprocess
 import sys
 import xmlrpc.client
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 SMALL = 64 * 1024 * 1024  # bytes up to which a folder is hashed on each look; beyond it sizes and stamps must do
 MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG")
 
 
-def read_state(request: Dict[str, Any]) -> Dict[str, Any]:
+def read_state(request: dict[str, Any]) -> dict[str, Any]:
     """Answer a request.
 
     files: paths -> kind, sha256, mode, user, group, target. folders: {path: {name: [size, sha256]}} -> list of
@@ -44,15 +45,18 @@ def read_state(request: Dict[str, Any]) -> Dict[str, Any]:
     }
 
 
-def file_state(path: str) -> Dict[str, Any]:
+def file_state(path: str) -> dict[str, Any]:
     """What lies at `path`; links are not followed."""
     try:
         info = os.lstat(path)
     except OSError as error:
         missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
         return {"kind": "absent"} if missing else {"kind": "unreadable", "error": str(error)}
-    state = {"mode": format(stat.S_IMODE(info.st_mode), "o"), "user": name_of(pwd.getpwuid, info.st_uid),
-             "group": name_of(grp.getgrgid, info.st_gid)}
+    state = {
+        "mode": format(stat.S_IMODE(info.st_mode), "o"),
+        "user": name_of(pwd.getpwuid, info.st_uid),
+        "group": name_of(grp.getgrgid, info.st_gid),
+    }
     if stat.S_ISLNK(info.st_mode):
         return {**state, "kind": "link", "target": os.readlink(path)}
     if stat.S_ISDIR(info.st_mode):
@@ -62,7 +66,7 @@ def file_state(path: str) -> Dict[str, Any]:
     return {**state, "kind": "file", "size": info.st_size, **content(path, info.st_size)}
 
 
-def content(path: str, size: int) -> Dict[str, Any]:
+def content(path: str, size: int) -> dict[str, Any]:
     """The hash, and for small text the text itself: a dry run shows what would change in it."""
     try:
         with open(path, "rb") as file:
@@ -92,17 +96,20 @@ def sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def folder_problems(path: str, want: Dict[str, List[Any]]) -> Dict[str, Any]:
+def folder_problems(path: str, want: dict[str, list[Any]]) -> dict[str, Any]:
     """How a folder differs from {name: [size, sha256]}."""
     if not os.path.isdir(path):
         return {"kind": "absent", "problems": []}
     hashed = sum(size for size, _ in want.values()) <= SMALL
-    problems = [text for name, (size, digest) in sorted(want.items())
-                for text in file_problems(path, name, size, digest if hashed else None)]
+    problems = [
+        text
+        for name, (size, digest) in sorted(want.items())
+        for text in file_problems(path, name, size, digest if hashed else None)
+    ]
     return {"kind": "folder", "problems": problems}
 
 
-def file_problems(folder: str, name: str, size: int, digest: Optional[str]) -> Iterator[str]:
+def file_problems(folder: str, name: str, size: int, digest: str | None) -> Iterator[str]:
     """At most one sentence on a file that is not as wanted."""
     path = os.path.join(folder, name)
     try:
@@ -115,7 +122,7 @@ def file_problems(folder: str, name: str, size: int, digest: Optional[str]) -> I
         yield f"{name}: missing"
 
 
-def build_state(path: str) -> Dict[str, Any]:
+def build_state(path: str) -> dict[str, Any]:
     """Whether a build is complete, and untouched since it was completed."""
     if not os.path.isdir(path):
         return {"kind": "absent"}
@@ -130,7 +137,7 @@ def build_state(path: str) -> Dict[str, Any]:
     return {"kind": "damaged", "files": count, "recorded_files": recorded.get("files")}
 
 
-def fingerprint(path: str) -> Tuple[str, int]:
+def fingerprint(path: str) -> tuple[str, int]:
     """Hash over names, sizes, modes and change times below `path`; bytecode and our own records left out."""
     digest, count = hashlib.sha256(), 0
     for folder, names, files in os.walk(path):
@@ -146,7 +153,7 @@ def fingerprint(path: str) -> Tuple[str, int]:
     return digest.hexdigest(), count
 
 
-def service_states(wanted: Dict[str, Any]) -> Dict[str, Any]:
+def service_states(wanted: dict[str, Any]) -> dict[str, Any]:
     """State of each named service under its manager, with the marks of its live process."""
     names = wanted.get("names", [])
     if not names:
@@ -156,16 +163,18 @@ def service_states(wanted: Dict[str, Any]) -> Dict[str, Any]:
     return {name: {**state, **process_marks(state.get("pid", 0))} for name, state in states.items()}
 
 
-def systemd_states(names: List[str], _control: str) -> Dict[str, Any]:
+def systemd_states(names: list[str], _control: str) -> dict[str, Any]:
     """As `systemctl show` tells; one call for all."""
-    properties = "Id,LoadState,ActiveState,SubState,MainPID,UnitFileState,NeedDaemonReload,Result,NRestarts,FragmentPath"
+    properties = (
+        "Id,LoadState,ActiveState,SubState,MainPID,UnitFileState,NeedDaemonReload,Result,NRestarts,FragmentPath"
+    )
     call = ["systemctl", "show", "--no-pager", "-p", properties, *names]
     output = subprocess.run(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
     blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in output.split("\n\n")]
-    return {name: systemd_state(block) for name, block in zip(names, blocks)}
+    return {name: systemd_state(block) for name, block in zip(names, blocks)}  # noqa: B905 - 3.10's
 
 
-def systemd_state(block: Dict[str, str]) -> Dict[str, Any]:
+def systemd_state(block: dict[str, str]) -> dict[str, Any]:
     """One unit's properties in the words that both managers share."""
     active, unit_file = block.get("ActiveState", ""), block.get("UnitFileState", "")
     states = {"active": "running", "activating": "starting", "deactivating": "stopping", "failed": "failed"}
@@ -202,27 +211,33 @@ class UnixTransport(xmlrpc.client.Transport):
         super().__init__()
         self.path = path
 
-    def make_connection(self, host: Any) -> UnixConnection:
+    def make_connection(self, host: Any) -> UnixConnection:  # noqa: ARG002 - xmlrpc's signature
         """Always the one socket, whatever the URL says."""
         return UnixConnection(self.path)
 
 
-def supervisor_states(names: List[str], control: str) -> Dict[str, Any]:
+def supervisor_states(names: list[str], control: str) -> dict[str, Any]:
     """As supervisord tells; all absent when none runs there."""
     try:
         with xmlrpc.client.ServerProxy("http://localhost", transport=UnixTransport(control)) as proxy:
-            rows = proxy.supervisor.getAllProcessInfo()
+            rows: Any = proxy.supervisor.getAllProcessInfo()
     except (OSError, xmlrpc.client.Error, http.client.HTTPException):
         rows = []
-    found = {row["name"]: supervisor_state(row) for row in rows}  # type: ignore[union-attr, index]
+    found = {row["name"]: supervisor_state(row) for row in rows}
     absent = {"state": "absent", "pid": 0, "enabled": False, "reload_due": False, "masked": False, "detail": "absent"}
     return {name: found.get(name, absent) for name in names}
 
 
-def supervisor_state(row: Any) -> Dict[str, Any]:
+def supervisor_state(row: Any) -> dict[str, Any]:
     """One program's row in the words that both managers share."""
-    states = {"RUNNING": "running", "STARTING": "starting", "STOPPING": "stopping", "BACKOFF": "failed",
-              "FATAL": "failed", "EXITED": "failed"}
+    states = {
+        "RUNNING": "running",
+        "STARTING": "starting",
+        "STOPPING": "stopping",
+        "BACKOFF": "failed",
+        "FATAL": "failed",
+        "EXITED": "failed",
+    }
     return {
         "state": states.get(row["statename"], "stopped"),
         "pid": row["pid"],
@@ -233,7 +248,7 @@ def supervisor_state(row: Any) -> Dict[str, Any]:
     }
 
 
-def process_marks(pid: int) -> Dict[str, str]:
+def process_marks(pid: int) -> dict[str, str]:
     """What a live process says about itself in its environment; empty when it may not be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -241,21 +256,40 @@ def process_marks(pid: int) -> Dict[str, str]:
     except OSError:
         return {}
     pairs = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-    return {mark[len("SLIPWAY_"):].lower(): pairs[mark] for mark in MARKS if mark in pairs}
+    return {mark[len("SLIPWAY_") :].lower(): pairs[mark] for mark in MARKS if mark in pairs}
 
 
-def port_owners(ports: List[int]) -> Dict[str, Any]:
+def port_owners(ports: list[int]) -> dict[str, Any]:
     """Who listens on each of `ports`; a port nobody listens on is left out."""
     inodes = listening_inodes(set(ports))
     owners = socket_pids(set(inodes.values())) if inodes else {}
     result = {}
     for port, inode in inodes.items():
         pid = owners.get(inode, 0)
-        result[str(port)] = {"pid": pid, "command": command_of(pid), **process_marks(pid)}
+        result[str(port)] = {"pid": pid, "command": command_of(pid), **lineage_marks(pid)}
     return result
 
 
-def listening_inodes(ports: set) -> Dict[int, str]:  # type: ignore[type-arg]
+def lineage_marks(pid: int) -> dict[str, str]:
+    """Marks of a process, or of the nearest parent that has some: a process title can overwrite them."""
+    while pid > 1:
+        marks = process_marks(pid)
+        if marks:
+            return marks
+        pid = parent_of(pid)
+    return {}
+
+
+def parent_of(pid: int) -> int:
+    """The parent's pid; 0 when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def listening_inodes(ports: set) -> dict[int, str]:  # type: ignore[type-arg]
     """Port -> inode of the socket that listens there."""
     found = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -271,9 +305,9 @@ def listening_inodes(ports: set) -> Dict[int, str]:  # type: ignore[type-arg]
     return found
 
 
-def socket_pids(inodes: set) -> Dict[str, int]:  # type: ignore[type-arg]
+def socket_pids(inodes: set) -> dict[str, int]:  # type: ignore[type-arg]
     """Inode -> the process that holds it, as far as we may look."""
-    found = {}
+    found: dict[str, int] = {}
     for pid in (name for name in os.listdir("/proc") if name.isdigit()):
         try:
             for descriptor in os.listdir(f"/proc/{pid}/fd"):
@@ -310,7 +344,7 @@ def free_bytes(path: str) -> int:
     return shutil.disk_usage(path).free
 
 
-def listing(path: str) -> List[str]:
+def listing(path: str) -> list[str]:
     """Names in a folder, sorted; none when there is no such folder."""
     try:
         return sorted(os.listdir(path))

@@ -12,7 +12,8 @@ import json
 import socket
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.agent.state import service_states
@@ -22,21 +23,22 @@ class RungError(Exception):
     """Why a rung does not hold: one sentence."""
 
 
-Rung = Tuple[str, Callable[[Dict[str, Any]], str]]
+Rung = tuple[str, Callable[[dict[str, Any]], str]]
 
 
-def climb(subject: Dict[str, Any], rungs: List[Rung]) -> Iterator[Dict[str, Any]]:
+def climb(subject: dict[str, Any], rungs: list[Rung]) -> Iterator[dict[str, Any]]:
     """Results rung by rung, ending with the first that does not hold."""
     for name, check in rungs:
         began = time.monotonic()
         ok, detail = attempt(check, subject)
-        yield {"rung": name, "subject": subject["name"], "ok": ok, "detail": detail,
-               "seconds": round(time.monotonic() - began, 3)}
+        row = {"rung": name, "subject": subject["name"], "ok": ok, "detail": detail,
+               "seconds": round(time.monotonic() - began, 3)}  # fmt: skip
+        yield {**row, "answers": subject["answers"]} if name == "known-answers" and ok else row
         if not ok:
             return
 
 
-def attempt(check: Callable[[Dict[str, Any]], str], subject: Dict[str, Any]) -> Tuple[bool, str]:
+def attempt(check: Callable[[dict[str, Any]], str], subject: dict[str, Any]) -> tuple[bool, str]:
     """Run one rung; whatever goes wrong in it is a reason, not a traceback."""
     try:
         return True, check(subject)
@@ -48,7 +50,7 @@ def attempt(check: Callable[[Dict[str, Any]], str], subject: Dict[str, Any]) -> 
         return False, f"an answer of another shape than expected ({type(error).__name__}: {error})"
 
 
-def process_runs(subject: Dict[str, Any]) -> str:
+def process_runs(subject: dict[str, Any]) -> str:
     """The service manager says it runs, and it runs what the plan says."""
     service = service_states({**subject["service"], "names": [subject["service"]["name"]]})
     state = service[subject["service"]["name"]]
@@ -59,7 +61,7 @@ def process_runs(subject: Dict[str, Any]) -> str:
     return f"pid {state['pid']}"
 
 
-def ports_open(subject: Dict[str, Any]) -> str:
+def ports_open(subject: dict[str, Any]) -> str:
     """Every port of the plan accepts a connection."""
     for use, port in sorted(subject["ports"].items()):
         try:
@@ -69,7 +71,7 @@ def ports_open(subject: Dict[str, Any]) -> str:
     return ", ".join(f"{use} {port}" for use, port in sorted(subject["ports"].items()))
 
 
-def health_ok(subject: Dict[str, Any]) -> str:
+def health_ok(subject: dict[str, Any]) -> str:
     """GET /health is 200; on a worker that runs a one-token generation."""
     status, body = get(subject["url"] + "/health", subject["timeout_s"])
     if status != 200:
@@ -77,7 +79,7 @@ def health_ok(subject: Dict[str, Any]) -> str:
     return "/health 200"
 
 
-def router_ready(subject: Dict[str, Any]) -> str:
+def router_ready(subject: dict[str, Any]) -> str:
     """GET /readiness is 200, which needs a healthy worker of each role."""
     status, body = get(subject["url"] + "/readiness", subject["timeout_s"])
     if status != 200:
@@ -85,7 +87,7 @@ def router_ready(subject: Dict[str, Any]) -> str:
     return "/readiness 200"
 
 
-def worker_counts(subject: Dict[str, Any]) -> str:
+def worker_counts(subject: dict[str, Any]) -> str:
     """The router's healthy workers are exactly the plan's."""
     _, body = get(subject["url"] + "/workers", subject["timeout_s"])
     rows = json.loads(body)["workers"]
@@ -101,12 +103,12 @@ def worker_counts(subject: Dict[str, Any]) -> str:
     return ", ".join(f"{len(urls)} {role}" for role, urls in sorted(subject["expected_workers"].items()) if urls)
 
 
-def summary(found: Dict[str, bool]) -> str:
+def summary(found: dict[str, bool]) -> str:
     """The router's workers in a few words."""
     return ", ".join(f"{url} {'healthy' if ok else 'unhealthy'}" for url, ok in sorted(found.items())) or "no worker"
 
 
-def completes(subject: Dict[str, Any]) -> str:
+def completes(subject: dict[str, Any]) -> str:
     """One completion within the limit: a server can be healthy and never answer."""
     began = time.monotonic()
     text = ask(subject, "Say hello.", max_tokens=16)
@@ -115,20 +117,21 @@ def completes(subject: Dict[str, Any]) -> str:
     return f"a completion in {time.monotonic() - began:.2f} s"
 
 
-def known_answers(subject: Dict[str, Any]) -> str:
+def known_answers(subject: dict[str, Any]) -> str:
     """Every known answer at temperature 0; the first wrong one is shown beside the right one."""
-    wrong = []
+    wrong, answers = [], {}
     for row in subject["known_answers"]:
-        answer = ask(subject, row["question"], subject["max_tokens"])
+        answer = answers[row["question"]] = ask(subject, row["question"], subject["max_tokens"])
         if answer.strip() != row["answer"].strip():
             wrong.append(f"{row['question']!r} -> {answer.strip()[:120]!r}; must be {row['answer'][:120]!r}")
     total = len(subject["known_answers"])
     if wrong:
         raise RungError(f"{len(wrong)} of {total} known answers are wrong: {wrong[0]}")
+    subject["answers"] = answers
     return f"{total} of {total} known answers right" if total else "no known answers for this checkpoint"
 
 
-def streams(subject: Dict[str, Any]) -> str:
+def streams(subject: dict[str, Any]) -> str:
     """A streamed answer arrives in pieces, ends with [DONE], and says what the unstreamed one says."""
     question = subject["known_answers"][0]["question"] if subject["known_answers"] else "Say hello."
     whole = ask(subject, question, subject["max_tokens"])
@@ -140,14 +143,14 @@ def streams(subject: Dict[str, Any]) -> str:
     return f"streamed in {len(pieces)} pieces"
 
 
-WORKER_RUNGS: List[Rung] = [("process", process_runs), ("ports", ports_open), ("health", health_ok)]
-ROUTER_RUNGS: List[Rung] = [
+WORKER_RUNGS: list[Rung] = [("process", process_runs), ("ports", ports_open), ("health", health_ok)]
+ROUTER_RUNGS: list[Rung] = [
     ("process", process_runs), ("ports", ports_open), ("readiness", router_ready), ("workers", worker_counts),
     ("completion", completes), ("known-answers", known_answers), ("streaming", streams),
 ]  # fmt: skip
 
 
-def request(method: str, url: str, timeout: float, body: Optional[Dict[str, Any]] = None) -> http.client.HTTPResponse:
+def request(method: str, url: str, timeout: float, body: dict[str, Any] | None = None) -> http.client.HTTPResponse:
     """One HTTP request without proxies: what is asked for is on the plan's own addresses."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
@@ -156,13 +159,13 @@ def request(method: str, url: str, timeout: float, body: Optional[Dict[str, Any]
     return connection.getresponse()
 
 
-def get(url: str, timeout: float) -> Tuple[int, str]:
+def get(url: str, timeout: float) -> tuple[int, str]:
     """Status and text of a GET."""
     with request("GET", url, timeout) as response:
         return response.status, response.read().decode("utf-8", "replace")
 
 
-def ask(subject: Dict[str, Any], question: str, max_tokens: int) -> str:
+def ask(subject: dict[str, Any], question: str, max_tokens: int) -> str:
     """The answer to one question at temperature 0."""
     with request("POST", subject["url"] + "/v1/chat/completions", subject["timeout_s"],
                  chat(subject, question, max_tokens, stream=False)) as response:  # fmt: skip
@@ -172,16 +175,21 @@ def ask(subject: Dict[str, Any], question: str, max_tokens: int) -> str:
         return str(json.loads(text)["choices"][0]["message"]["content"] or "")
 
 
-def chat(subject: Dict[str, Any], question: str, max_tokens: int, stream: bool) -> Dict[str, Any]:
+def chat(subject: dict[str, Any], question: str, max_tokens: int, stream: bool) -> dict[str, Any]:
     """The request's body."""
-    return {"model": subject["model"], "messages": [{"role": "user", "content": question}], "temperature": 0,
-            "max_tokens": max_tokens, "stream": stream}
+    return {
+        "model": subject["model"],
+        "messages": [{"role": "user", "content": question}],
+        "temperature": 0,
+        "max_tokens": max_tokens,
+        "stream": stream,
+    }
 
 
-def stream(subject: Dict[str, Any], question: str) -> Tuple[List[str], bool]:
+def stream(subject: dict[str, Any], question: str) -> tuple[list[str], bool]:
     """The pieces of a streamed answer, and whether it ended as it should."""
     body = chat(subject, question, subject["max_tokens"], stream=True)
-    pieces: List[str] = []
+    pieces: list[str] = []
     with request("POST", subject["url"] + "/v1/chat/completions", subject["timeout_s"], body) as response:
         if response.status != 200:
             raise RungError(f"a streamed completion answers {response.status}: {response.read()[:200]!r}")

@@ -62,6 +62,7 @@ class Recipe:
     imports: tuple[str, ...]
     system_libraries: Mapping[str, str]
     disk_gb: float
+    python_headers: bool
     environment: Mapping[str, str]
     arguments: Mapping[str, Any]
     transfer_backend: str | None
@@ -89,6 +90,7 @@ def _recipe(name: str, row: Mapping[str, Any]) -> Recipe:
         imports=tuple(row["imports"]),
         system_libraries=row["system_libraries"],
         disk_gb=row["disk_gb"],
+        python_headers=row.get("python_headers", False),
         environment=row.get("environment", {}),
         arguments=row.get("arguments", {}),
         transfer_backend=row.get("transfer_backend"),

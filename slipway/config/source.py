@@ -48,7 +48,7 @@ class _Reader:
 
     def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         try:
-            return self.constructor.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+            return self.constructor.construct_object(node, deep=True)
         except (yaml.YAMLError, ValueError) as error:
             self._error(node, path, str(error).splitlines()[0], "a plain YAML value")
             return None

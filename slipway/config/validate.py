@@ -9,13 +9,13 @@ from importlib import resources
 from typing import Any
 
 import jsonschema
-from jsonschema.exceptions import ValidationError
 
 from .errors import ConfigError, nearest
 from .merge import Merged
 from .source import KeyPath
 
 Json = dict[str, Any]
+Violation = Any  # jsonschema types what a violation holds by what any schema could; ours is one known schema
 
 
 @cache
@@ -45,11 +45,11 @@ def errors_of(merged: Merged) -> list[ConfigError]:
     return sorted(set(found), key=lambda error: (error.file, error.line, error.path))
 
 
-def _violations(data: Json) -> Iterator[ValidationError]:
+def _violations(data: Json) -> Iterator[Violation]:
     yield from _validator().iter_errors(data)
 
 
-def _explain(violation: ValidationError, merged: Merged) -> Iterator[ConfigError]:
+def _explain(violation: Violation, merged: Merged) -> Iterator[ConfigError]:
     path: KeyPath = tuple(violation.absolute_path)
     if violation.validator == "additionalProperties" and violation.schema.get("properties"):
         yield from _unknown_keys(violation, merged, path)
@@ -59,7 +59,7 @@ def _explain(violation: ValidationError, merged: Merged) -> Iterator[ConfigError
     yield ConfigError(origin.file, origin.line, dotted(path), show(violation.instance), allowed, _hint(violation))
 
 
-def _unknown_keys(violation: ValidationError, merged: Merged, path: KeyPath) -> Iterator[ConfigError]:
+def _unknown_keys(violation: Violation, merged: Merged, path: KeyPath) -> Iterator[ConfigError]:
     known = violation.schema["properties"]
     for key in sorted(set(violation.instance) - set(known), key=str):
         origin = merged.origin((*path, key))
@@ -96,7 +96,7 @@ _TYPES = {
 }
 
 
-def _allowed(violation: ValidationError) -> str:
+def _allowed(violation: Violation) -> str:
     value = violation.validator_value
     words = {
         "enum": lambda: "one of " + ", ".join(str(item) for item in value),
@@ -113,7 +113,7 @@ def _allowed(violation: ValidationError) -> str:
     return explain() if explain else violation.message
 
 
-def _hint(violation: ValidationError) -> str:
+def _hint(violation: Violation) -> str:
     value, wanted = violation.instance, violation.validator_value
     if violation.validator == "type" and isinstance(value, str) and wanted in ("integer", "number"):
         return "write the number without quotes"

@@ -12,7 +12,7 @@ from slipway.plan.facts import HostFacts
 from slipway.plan.model import HostPlan, Instance, Plan, to_json
 from slipway.plan.preflight import missing_packages
 
-from .change import Change, text_diff
+from .change import Action, Change, text_diff
 from .request import agent_path, build_ids
 from .wanted import Wanted
 
@@ -42,14 +42,14 @@ def _refusals(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
     for instance in plan.on(wanted.host.name):
         for use, port in instance.ports.items():
             owner = state["ports"].get(str(port))
-            if owner is None or _is_ours(owner, plan, instance):
+            if owner is None or _is_ours(owner, plan):
                 continue
             who = f"pid {owner['pid']} ({owner['command']})" if owner["pid"] else "a process we may not look at"
             reason = f"port {port} ({use}) is held by {who}: stop that process, or give {instance.name} another port"
             yield Change(wanted.host.name, "host", "refuse", instance.name, reason)
 
 
-def _is_ours(owner: Mapping[str, Any], plan: Plan, instance: Instance) -> bool:
+def _is_ours(owner: Mapping[str, Any], plan: Plan) -> bool:
     """Ours when its environment says so; a port may move between our own instances."""
     return bool(owner.get("deployment") == plan.deployment and owner.get("instance"))
 
@@ -70,7 +70,7 @@ def _folders(wanted: Wanted, state: State) -> Iterator[Change]:
         found = state["files"][folder.path]
         reason = _folder_reason(found, folder.user, folder.mode)
         if reason:
-            action = "create" if found["kind"] == "absent" else "update"
+            action: Action = "create" if found["kind"] == "absent" else "update"
             yield Change(wanted.host.name, "host", action, f"folder {folder.path}", reason, data=folder)
 
 
@@ -103,7 +103,7 @@ def _checkpoint(host: HostPlan, state: State) -> Iterator[Change]:
         return
     found = state["folders"][checkpoint.path]
     if found["kind"] == "absent" or found["problems"]:
-        action = "create" if found["kind"] == "absent" else "update"
+        action: Action = "create" if found["kind"] == "absent" else "update"
         reason = "; ".join(found["problems"][:3]) or "it is absent"
         yield Change(host.name, "checkpoint", action, f"checkpoint {checkpoint.path}", reason, data=checkpoint)
 
@@ -139,7 +139,7 @@ def _services(plan: Plan, wanted: Wanted, state: State, before: list[Change]) ->
     for instance in plan.on(wanted.host.name):
         service = state["services"][wanted.manager.service(instance.name)]
         action, reason = _service_due(instance, service, wanted.configs[instance.name], replaced)
-        if action == "start" or action == "restart":
+        if action:
             yield Change(wanted.host.name, "rollout", action, f"instance {instance.name}", reason, data=instance)
 
 
@@ -148,7 +148,9 @@ def _replaced(before: list[Change]) -> set[str]:
     return {change.subject.partition(" ")[2] for change in before if change.role in ("engine", "checkpoint")}
 
 
-def _service_due(instance: Instance, service: Mapping[str, Any], config: str, replaced: set[str]) -> tuple[str, str]:
+def _service_due(
+    instance: Instance, service: Mapping[str, Any], config: str, replaced: set[str]
+) -> tuple[Action | None, str]:
     if service.get("masked"):
         return "start", "its service is masked; it is unmasked and started"
     if service["state"] not in ("running", "starting"):
@@ -159,7 +161,7 @@ def _service_due(instance: Instance, service: Mapping[str, Any], config: str, re
         return "restart", "what it runs from is replaced"
     if service.get("reload_due"):
         return "restart", "its definition changed since it was loaded"
-    return ("start", "it would not start at boot") if not service["enabled"] else ("", "")
+    return ("start", "it would not start at boot") if not service["enabled"] else (None, "")
 
 
 def _release(plan: Plan, host: HostPlan, state: State) -> Iterator[Change]:

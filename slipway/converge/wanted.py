@@ -69,4 +69,4 @@ def _folders(plan: Plan, host: HostPlan, owner: str) -> tuple[Folder, ...]:
         folders += [Folder(f"{host.paths['supervisor']}/programs", owner, "755")]
     written = [host.paths["cache"], host.paths["logs"], host.paths["tmp"]]
     written += sorted({f"{host.paths['cache']}/{instance.build}" for instance in plan.on(host.name)})
-    return tuple([*folders, *(Folder(path, host.user, "755") for path in written)])
+    return (*folders, *(Folder(path, host.user, "755") for path in written))

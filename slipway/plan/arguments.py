@@ -64,6 +64,7 @@ def worker_env(
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",  # a build is never changed once complete
+        "SPT_NOENV": "1",  # process titles must not overwrite the environment, by which we know our processes
         "SGLANG_HOST_IP": address,  # what prefill advertises to decode; the guess is wrong on many hosts
         "TMPDIR": tmp,
         **cache_env(cache),
@@ -85,6 +86,18 @@ def cache_env(cache: str) -> dict[str, str]:
         "SGLANG_CACHE_DIR": f"{cache}/sglang",
         "SGLANG_DG_CACHE_DIR": f"{cache}/deep_gemm",
         "TVM_FFI_CACHE_DIR": f"{cache}/tvm-ffi",
+    }
+
+
+def router_env(settings: RouterSettings, cache: str) -> dict[str, str]:
+    """The router's environment, complete."""
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "SPT_NOENV": "1",  # as for workers
+        "HOME": cache,
+        **settings.env,
     }
 
 

@@ -212,9 +212,8 @@ def _router(draft: _Draft, settings: HostSettings, ports: dict[str, int], worker
         [worker.serves_at for worker in of["decode"]],
         [worker.serves_at for worker in of["unified"]],
     )
-    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
-           "HOME": f"{host.paths['cache']}/{build}", **settings.router.env}  # fmt: skip
-    name = f"router-{sum(1 for other in draft.hosts if other < settings.name and 'router' in draft.deployment.host(other).roles)}"
+    env = arguments.router_env(settings.router, f"{host.paths['cache']}/{build}")
+    name = f"router-{_with(draft.deployment, 'router').index(settings)}"
     reached = host.address if settings.router.host in ("0.0.0.0", "::") else settings.router.host  # noqa: S104
     return Instance(
         name=name, role="router", host=settings.name, address=reached, gpus=(), ports=ports, argv=argv,

@@ -34,7 +34,8 @@ class Instance:
     """One process group that is started, watched and restarted as a unit: a worker or the router.
 
     role: prefill, decode, unified or router. ports: what it listens on, by use. argv: its command line.
-    env: its environment, complete. clean_exit: how a clean stop ends, '0' or 'SIGKILL'. serves_at: its base URL as the other hosts and the router see it.
+    env: its environment, complete. clean_exit: how a clean stop ends, '0' or 'SIGKILL'.
+    serves_at: its base URL as the other hosts and the router see it.
     """
 
     name: str

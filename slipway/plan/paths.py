@@ -27,7 +27,7 @@ def host_paths(root: str, deployment: str) -> dict[str, str]:
         "agent": f"{root}/agent",
         "uploads": f"{root}/uploads",
         # Short, as the engine's sockets lie in it and a socket's path may have 107 characters at most.
-        "tmp": f"{root}/tmp/{deployment}",
+        "tmp": f"{root}/tmp/{deployment}",  # noqa: S108 - our own
         "engines": f"{root}/engines",
         "jobs": f"{root}/jobs",
         "checkpoints": f"{root}/checkpoints",

@@ -14,29 +14,30 @@ def host_findings(host: HostSettings, facts: HostFacts, recipe: Recipe | None) -
     if not facts.known:
         text = "planned without asking the host: paths, Python and service manager are assumed"
         return [Finding("host-not-asked", "note", host.name, text, "make dry asks the hosts")]
-    found = _python(host, facts)
+    found = _python(host, facts, recipe)
     if host.workers and host.engine.kind == "sglang":
         found += _recipe(host, recipe) + _libraries(host, facts, recipe)
     return found
 
 
-def _python(host: HostSettings, facts: HostFacts) -> list[Finding]:
+def _python(host: HostSettings, facts: HostFacts, recipe: Recipe | None) -> list[Finding]:
     wanted = host.engine.python
     python = facts.interpreter(wanted)
     if python is None:
         have = ", ".join(sorted({python.version for python in facts.pythons})) or "none"
         text = f"Python {wanted or facts.default_python} is not there (found: {have})"
         return [Finding("python-missing", "error", host.name, text, "install it, or set engine.python")]
-    return _interpreter(host, python)
+    return _interpreter(host, python, recipe)
 
 
-def _interpreter(host: HostSettings, python: Interpreter) -> list[Finding]:
+def _interpreter(host: HostSettings, python: Interpreter, recipe: Recipe | None) -> list[Finding]:
     found = []
     if not python.venv:
         text = f"{python.path} has no venv module"
         fix = f"apt-get install python{python.version}-venv"
         found.append(Finding("python-venv-missing", "error", host.name, text, fix))
-    if not python.headers and host.workers and host.engine.kind == "sglang":
+    needed = recipe is not None and recipe.python_headers and host.workers and host.engine.kind == "sglang"
+    if needed and not python.headers:
         text = f"{python.path} has no C headers (Python.h); the engine compiles kernels at run time"
         fix = f"apt-get install python{python.version}-dev"
         found.append(Finding("python-headers-missing", "error", host.name, text, fix))

@@ -54,7 +54,7 @@ class Supervisor(Manager):
             self._file(program, "program.conf.j2", role, instance=instance),
         ]
 
-    def host_files(self, instances: tuple[Instance, ...]) -> list[RenderedFile]:
+    def host_files(self, instances: tuple[Instance, ...]) -> list[RenderedFile]:  # noqa: ARG002 - the interface's
         """supervisord's own configuration."""
         return [self._file(f"{self.home}/supervisord.conf", "supervisord.conf.j2", "host")]
 
