@@ -46,6 +46,13 @@ class Pool:
             self.free[host].discard(gpu)
             self.owner[host, gpu] = name
 
+    def give_back(self, nodes: Iterable[Node]) -> None:
+        """Free what an instance took on some hosts when another host had no room for it."""
+        for node in nodes:
+            for gpu in node.gpus:
+                self.owner.pop((node.host, gpu), None)
+                self.free[node.host].add(gpu)
+
 
 def place(hosts: Sequence[Host], requests: Mapping[str, Request] | Iterable[Request]) -> Placement:
     """Every instance of every role on its hosts. Roles in `ROLES` order, hosts in the order given."""
@@ -232,7 +239,9 @@ def place_group(group: Group, pool: Pool) -> Iterator[Instance]:
             node = node or (free_node(name, rank, host, request, pool) if request.gpus is None else None)
             nodes.append(node)
         placed = tuple(node for node in nodes if node is not None)
-        if len(placed) == len(group.hosts):
+        if len(placed) < len(group.hosts):
+            pool.give_back(placed)
+        else:
             yield Instance(name, request.role, int(name.rsplit("-", 1)[1]), placed, request)
 
 

@@ -291,6 +291,14 @@ def test_ranks_over_slow_paths_are_warned_of(model, request_, message):
     assert [message in text for text in found] == ([True] if message else [])
 
 
+def test_an_instance_that_lacks_room_on_one_host_holds_nothing_on_the_others():
+    hosts = [host("h1", "8xH200", "decode"), host("h2", "4xL40S", "decode")]
+    placement = place(hosts, [R("decode", tp=16, nnodes=2)])
+    assert placement.instances == ()
+    assert placement.free == (("h1", tuple(range(8))), ("h2", tuple(range(4))))
+    assert [finding.message for finding in placement.findings] == ["4 GPUs free on h2, decode-0 needs 8"]
+
+
 def test_mig_gpu_is_passed_over_and_refused():
     hardware = parse(capture("mig-on"))
     cut = Host("h1", hardware, ("unified",))
