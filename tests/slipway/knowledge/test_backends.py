@@ -311,10 +311,11 @@ def test_roles_name_the_kv_dtype_of_dsa_because_gpus_differ():
         ("modelopt_fp4", "sm_100", "0.5.18", "fp4_gemm_backend", "flashinfer_cutedsl"),
         ("modelopt_fp4", "sm_120", "0.5.18", "fp4_gemm_backend", "flashinfer_cutlass"),
         ("fp8", "sm_120", "0.5.13", "fp8_gemm_backend", "triton"),
-        ("fp8", "sm_120", "0.5.15", "fp8_gemm_backend", None),
+        ("fp8", "sm_120", "0.5.15", "fp8_gemm_backend", "triton"),
+        ("fp8", "sm_120", "0.5.16", "fp8_gemm_backend", "cutlass"),
         ("fp8", "sm_120", "0.5.18", "fp8_gemm_backend", "cutlass"),
         ("fp8", "sm_90", "0.5.18", "fp8_gemm_backend", "deep_gemm"),
-        ("fp8", "sm_89", "0.5.18", "fp8_gemm_backend", None),
+        ("fp8", "sm_89", "0.5.18", "fp8_gemm_backend", "triton"),
     ],
 )
 def test_dense_gemm(quantization, arch, release, setting, value):
@@ -382,6 +383,7 @@ EXPLICIT = [
     (replace(DENSE, role="prefill"), "sm_90", "disaggregation_transfer_backend", "fake", "error"),
     (R1, "sm_120", "fp8_gemm_backend", "deep_gemm", "error"),
     (R1, "sm_90", "fp8_gemm_runner_backend", "cutlass", "error"),
+    (replace(R1, release="0.5.15"), "sm_90", "fp8_gemm_backend", "cutlass", None),
     (replace(R1, release="0.5.13"), "sm_120", "fp8_gemm_backend", "cutlass", None),
 ]
 
@@ -511,3 +513,11 @@ def test_problems_come_errors_first():
     ]
     assert severities == sorted(severities, key=["error", "warning", "note"].index)
     assert severities[0] == "error"
+
+
+@pytest.mark.parametrize(
+    ("release", "patches", "refused"), [("0.5.14", (), True), ("0.5.14", ("pr-27906",), False), ("0.5.15", (), False)]
+)
+def test_mixed_precision_is_misread_before_0_5_15(release, patches, refused):
+    request = replace(MOE, quantization="modelopt_mixed", release=release, patches=frozenset(patches))
+    assert ("checkpoint-misread" in [p.kind for p in backends.problems(resolve(request))]) is refused

@@ -109,6 +109,8 @@ GATES = [
     ("dsv4_sm12x_default_flashinfer_mxfp4", "0.5.15", "0.5.16"),
     ("gpt_oss_sm12x_flashinfer_mxfp4", "0.5.16", "0.5.17"),
     ("sigterm_exit_status_zero", "0.5.18", "0.5.19"),
+    ("modelopt_mixed_by_content", "0.5.14", "0.5.15"),
+    ("modelopt_mxfp8_by_name", "0.5.17", "0.5.18"),
     ("deep_gemm_on_sm120", "0.5.20", "0.5.21"),
     ("ready_endpoint", "0.5.19", "0.5.20"),
     ("attn_dp_size_flag", "0.5.21", "0.5.22"),
