@@ -11,6 +11,7 @@ from typing import Any
 from pyinfra.api import QuoteString, StringCommand
 from pyinfra.api.host import Host
 
+from slipway.bundle import agent_bundle
 from slipway.converge.request import agent_path
 from slipway.plan.model import HostPlan
 
@@ -69,6 +70,14 @@ def ask_agent(host: Host, plan: HostPlan, program: str, *arguments: str, request
     """Run an agent program; `request` goes to it as JSON on standard input."""
     stdin = json.dumps(request) if request is not None else None
     return execute(host, agent_command(plan, program, *arguments), stdin)
+
+
+def ensure_agent(host: Host, plan: HostPlan) -> None:
+    """The agent lies on the host, for playbooks that run without a deploy before them. Raises RemoteError."""
+    path = agent_path(plan)
+    if not execute(host, ["test", "-f", path]).ok:
+        check(host, ["mkdir", "-p", path.rpartition("/")[0]])
+        upload(host, agent_bundle(), path)
 
 
 def upload(host: Host, data: bytes, path: str) -> None:

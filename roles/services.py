@@ -10,6 +10,7 @@ from pyinfra.api.host import Host
 from roles.remote import RemoteError, ask_agent, check, execute
 from roles.run import Run
 from slipway.plan.model import HostPlan, Instance
+from slipway.plan.paths import instance_tmp
 from slipway.services import Manager, Supervisor
 
 
@@ -20,6 +21,7 @@ class Services:
         self.host: Host = run.hosts[name]
         self.plan: HostPlan = run.plan.host(name)
         self.manager: Manager = run.wanted[name].manager
+        self.deployment = run.plan.deployment
 
     def ready(self) -> None:
         """The manager itself runs and has read the definitions. Raises RemoteError."""
@@ -45,17 +47,25 @@ class Services:
             if not output.ok and "already started" not in output.said and "reset-failed" not in words:
                 raise RemoteError(f"{instance} could not be started: {output.said}")
 
-    def stop(self, instance: str) -> None:
-        """Stop and wait. Raises RemoteError."""
-        for words in self.manager.stop(instance):
-            output = execute(self.host, words)
-            if not output.ok and not any(text in output.said for text in ("not running", "no such", "not loaded")):
-                raise RemoteError(f"{instance} could not be stopped: {output.said}")
+    def stop(self, instance: Instance) -> None:
+        """Stop, wait, and leave nothing behind. Raises RemoteError when a process of it will not end."""
+        self._halt(instance.name, self.manager.stop(instance.name), instance.drain_s + 20)
 
     def forget(self, instance: str) -> None:
-        """Stop for good."""
-        for words in self.manager.forget(instance):
-            execute(self.host, words)
+        """Stop for good an instance that the plan may no longer know. Raises RemoteError."""
+        self._halt(instance, self.manager.forget(instance), 120)
+
+    def _halt(self, instance: str, commands: list[list[str]], patience_s: int) -> None:
+        request = {
+            "deployment": self.deployment,
+            "instance": instance,
+            "commands": commands,
+            "patience_s": patience_s,
+            "tmp": instance_tmp(self.plan.paths, self.deployment, instance),
+        }
+        output = ask_agent(self.host, self.plan, "halt", request=request)
+        if not output.ok:
+            raise RemoteError(f"{instance} could not be stopped: {output.said}")
 
     def last_lines(self, instance: str, lines: int = 20) -> list[str]:
         """The end of an instance's output."""

@@ -29,7 +29,7 @@ class Opened:
 
     inventory: Path
     deployment: Deployment
-    files: Mapping[str, Files]
+    files: Mapping[str, Files | str]
     connection: Mapping[str, Mapping[str, Any]]
 
     def plan(self, facts: Mapping[str, HostFacts]) -> Plan:
@@ -55,7 +55,7 @@ def open_groups(inventory: Path, groups: Mapping[str, Hosts], overrides: Mapping
     names = {group: [_name(host) for host in hosts] for group, hosts in groups.items()}
     _check_groups(inventory, names)
     deployment = load(inventory.parent, names, overrides, project_root())
-    files = _model_files(inventory, deployment)
+    files = _model_files(inventory.parent, deployment)
     return Opened(inventory, deployment, files, _connection(groups))
 
 
@@ -108,24 +108,18 @@ def _line_in(error: BaseException, file: Path) -> int:
     return line
 
 
-def _model_files(inventory: Path, deployment: Deployment) -> dict[str, Files]:
+def _model_files(folder: Path, deployment: Deployment) -> dict[str, Files | str]:
     paths = {host.model.path for host in deployment.hosts if host.workers and host.model.path}
-    errors: list[ConfigError] = []
-    files = {path: _read_model(inventory.parent, path, errors) for path in sorted(paths)}
-    if errors:
-        raise InvalidConfigError(errors)
-    return {path: found for path, found in files.items() if found}
+    return {path: _read_model(folder, path) for path in sorted(paths)}
 
 
-def _read_model(folder: Path, path: str, errors: list[ConfigError]) -> Files | None:
-    """The file list of a model folder, which lies beside the inventory or in the checkout."""
+def _read_model(folder: Path, path: str) -> Files | str:
+    """The file list of a model folder, beside the inventory or in the checkout; what is wrong with it, else."""
     place = next((base / path for base in (folder, project_root()) if (base / path).is_dir()), None)
-    found = "no such folder" if place is None else "" if (place / "config.json").is_file() else "no config.json in it"
-    if place is None or found:
-        allowed = "a folder with config.json, tokenizer and weights"
-        hint = "the path is relative to the inventory or the checkout; model.host_path names a folder on the hosts"
-        errors.append(ConfigError("group_vars", 0, "model.path", f"{path} ({found})", allowed, hint))
-        return None
+    if place is None:
+        return f"model.path {path}: no such folder"
+    if not (place / "config.json").is_file():
+        return f"model.path {path}: the folder has no config.json, so it is no checkpoint"
     return Files(str(place), _manifest(place))
 
 

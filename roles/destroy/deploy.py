@@ -13,7 +13,7 @@ from pyinfra.api import FunctionCommand, deploy, operation
 from pyinfra.api.host import Host
 
 from roles.inventory import option
-from roles.remote import Output, check, execute
+from roles.remote import Output, RemoteError, check, ensure_agent, execute
 from roles.run import RefusedError, Run
 from roles.services import Services
 from slipway.plan.model import HostPlan
@@ -37,7 +37,7 @@ def removal(run: Run) -> Generator[Any, None, None]:
     host = current_host
     plan = run.plan.host(host.name)
     if execute(_real(run, host.name), ["test", "-e", plan.paths["root"]]).ok:
-        yield FunctionCommand(_remove, (run,), {})
+        yield FunctionCommand(_guarded, (run,), {})
     else:
         host.noop(f"{plan.paths['root']} is not there")
 
@@ -57,21 +57,30 @@ def confirm(run: Run) -> None:
         raise RefusedError("not confirmed; nothing was removed")
 
 
-def _remove(state: Any, host: Host, run: Run) -> bool:
+def _guarded(state: Any, host: Host, run: Run) -> bool:
+    try:
+        _remove(host, run)
+    except RemoteError as error:
+        logger.error(f"{host.print_prefix}{error}; what is left was not removed")
+        return False
+    return True
+
+
+def _remove(host: Host, run: Run) -> None:
     plan, services = run.plan.host(host.name), Services(run, host.name)
+    ensure_agent(host, plan)
     for name in _instances(run, services):
         logger.info(f"{host.print_prefix}stopping {name}")
         services.forget(name)
     _definitions(run, services)
     others = _others(host, plan, run.plan.deployment)
     if others:
-        doomed = [plan.paths["deployment"], plan.paths["tmp"]]
+        doomed = [plan.paths["deployment"]]
         logger.info(f"{host.print_prefix}ROOT stays, {', '.join(others)} uses it")
     else:
         _shut_down(services)
         doomed = [plan.paths["root"]]
     check(host, ["rm", "-rf", "--one-file-system", *doomed])
-    return True
 
 
 def _instances(run: Run, services: Services) -> list[str]:

@@ -105,7 +105,7 @@ def _restart(run: Run, services: dict[str, Services], batch: list[Instance], due
         service, change = services[instance.host], due[instance.name]
         logger.info(f"    {instance.host}: {change.action} {instance.name} ({change.reason})")
         if change.action == "restart":
-            service.stop(instance.name)
+            service.stop(instance)
         service.start(instance.name)
     wait_started(run, services, batch)
 

@@ -17,7 +17,7 @@ from roles.remote import ask_agent
 from roles.run import Run
 from roles.services import Services, worker_question
 from roles.verify.summary import print_at_exit
-from slipway.plan.model import Instance
+from slipway.plan.model import Files, Instance
 
 _lock = BoundedSemaphore(1)
 
@@ -87,9 +87,8 @@ def _router_question(run: Run, question: dict[str, Any], answers: list[dict[str,
 def _known_answers(run: Run) -> list[dict[str, str]]:
     """From the file that the configuration names, else the checkpoint's own."""
     named = run.opened.deployment.hosts[0].verify.known_answers
-    places = (
-        [Path(named)] if named else [Path(files.source) / "known_answers.json" for files in run.opened.files.values()]
-    )
+    sources = [Path(files.source) for files in run.opened.files.values() if isinstance(files, Files)]
+    places = [Path(named)] if named else [source / "known_answers.json" for source in sources]
     for place in places:
         if place.is_file():
             rows: list[dict[str, str]] = json.loads(place.read_text(encoding="utf-8"))

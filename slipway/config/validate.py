@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -98,7 +98,7 @@ _TYPES = {
 
 def _allowed(violation: Violation) -> str:
     value = violation.validator_value
-    words = {
+    words: dict[str, Callable[[], str]] = {
         "enum": lambda: "one of " + ", ".join(str(item) for item in value),
         "type": lambda: " or ".join(_TYPES[t] for t in ([value] if isinstance(value, str) else value)),
         "minimum": lambda: f"at least {value}",

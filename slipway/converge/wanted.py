@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from slipway.plan.model import HostPlan, Instance, Plan
+from slipway.plan.paths import instance_tmp
 from slipway.render import render
 from slipway.services import Manager, manager_of
 from slipway.services.interface import RenderedFile
@@ -62,11 +63,12 @@ def _environment(plan: Plan, manager: Manager, instance: Instance, config: str) 
 
 def _folders(plan: Plan, host: HostPlan, owner: str) -> tuple[Folder, ...]:
     """ROOT's folders; what services write belongs to their user, everything else to the owner."""
-    names = ["root", "agent", "uploads", "engines", "jobs", "checkpoints", "deployment", "services", "releases"]
+    names = ["root", "agent", "uploads", "engines", "jobs", "checkpoints", "tmp", "deployment", "services", "releases"]
     folders = [Folder(host.paths[name], owner, "755") for name in names]
     if host.manager == "supervisor":
         folders += [Folder(host.paths["supervisor"], owner, "755")]
         folders += [Folder(f"{host.paths['supervisor']}/programs", owner, "755")]
-    written = [host.paths["cache"], host.paths["logs"], host.paths["tmp"]]
+    written = [host.paths["cache"], host.paths["logs"]]
+    written += [instance_tmp(host.paths, plan.deployment, instance.name) for instance in plan.on(host.name)]
     written += sorted({f"{host.paths['cache']}/{instance.build}" for instance in plan.on(host.name)})
     return (*folders, *(Folder(path, host.user, "755") for path in written))

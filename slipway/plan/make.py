@@ -16,9 +16,9 @@ from . import arguments
 from .facts import ASSUMED, HostFacts
 from .flags import clean_exit, render_flags
 from .model import CheckpointPlan, Files, HostPlan, Instance, Plan
-from .paths import host_paths, host_root
+from .paths import host_paths, host_root, instance_tmp
 from .places import LOOPBACK, Place, PortBook, claim_router, host_address, place_workers, port_findings
-from .preflight import host_findings
+from .preflight import host_findings, socket_findings
 
 
 @dataclass
@@ -27,17 +27,18 @@ class _Draft:
 
     deployment: Deployment
     facts: Mapping[str, HostFacts]
-    files: Mapping[str, Files]
+    files: Mapping[str, Files | str]
     hosts: dict[str, HostPlan]
     books: dict[str, PortBook]
     findings: list[Finding]
 
 
-def make_plan(deployment: Deployment, facts: Mapping[str, HostFacts], files: Mapping[str, Files]) -> Plan:
+def make_plan(deployment: Deployment, facts: Mapping[str, HostFacts], files: Mapping[str, Files | str]) -> Plan:
     """Resolve `deployment`.
 
     facts: by host name; a host without an entry is planned on assumptions, and a note says so.
-    files: the model folders on the controller that the configuration names, by its `model.path`.
+    files: the model folders on the controller, by the `model.path` that names them; a text says what is wrong
+    with the folder.
     """
     books = {host.name: PortBook() for host in deployment.hosts}
     draft = _Draft(deployment, facts, files, {}, books, [])
@@ -130,12 +131,12 @@ def _checkpoint(draft: _Draft, host: HostSettings, paths: Mapping[str, str]) -> 
     if model.host_path:
         name = model.name or model.host_path.rstrip("/").rpartition("/")[2]
         return CheckpointPlan(model.host_path, name, "in-place", model.host_path, None)
-    files = draft.files.get(model.path or "")
-    if files is None:
-        draft.findings.append(
-            Finding("model-missing", "error", host.name, "no checkpoint is named",
-                    "set model.path or model.host_path in group_vars/all.yml")
-        )  # fmt: skip
+    files = draft.files.get(model.path or "", "no checkpoint is named")
+    if isinstance(files, str):
+        fix = (
+            "set model.path (a folder beside the inventory or in the checkout) or model.host_path in group_vars/all.yml"
+        )
+        draft.findings.append(Finding("model-folder", "error", host.name, files, fix))
         return None
     folder = files.source.rstrip("/").rpartition("/")[2]
     revision = _revision(files)
@@ -156,7 +157,9 @@ def _worker(draft: _Draft, place: Place) -> Instance:
     rendered, findings = render_flags(settings.engine.version, place.name, flags)
     draft.findings += findings
     gpus = place.settings.gpus or ()
-    cache, tmp = f"{host.paths['cache']}/{build}", host.paths["tmp"]
+    cache = f"{host.paths['cache']}/{build}"
+    tmp = instance_tmp(host.paths, settings.deployment, place.name)
+    draft.findings += socket_findings(place.name, tmp)
     env = arguments.worker_env(place.settings, recipe, host.address, cache, tmp, gpus)
     return Instance(
         name=place.name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from slipway.config.deployment import HostSettings
 
 from .facts import HostFacts
@@ -26,8 +28,7 @@ def host_paths(root: str, deployment: str) -> dict[str, str]:
         "root": root,
         "agent": f"{root}/agent",
         "uploads": f"{root}/uploads",
-        # Short, as the engine's sockets lie in it and a socket's path may have 107 characters at most.
-        "tmp": f"{root}/tmp/{deployment}",  # noqa: S108 - our own
+        "tmp": f"{root}/tmp",  # noqa: S108 - our own
         "engines": f"{root}/engines",
         "jobs": f"{root}/jobs",
         "checkpoints": f"{root}/checkpoints",
@@ -38,3 +39,8 @@ def host_paths(root: str, deployment: str) -> dict[str, str]:
         "logs": f"{home}/logs",
         "supervisor": f"{root}/supervisor",
     }
+
+
+def instance_tmp(paths: Mapping[str, str], deployment: str, instance: str) -> str:
+    """An instance's TMPDIR. Short, as the engine's sockets lie in it and a socket's path has 107 characters."""
+    return f"{paths['tmp']}/{deployment}-{instance}"

@@ -68,3 +68,11 @@ def missing_packages(facts: HostFacts, recipe: Recipe | None) -> dict[str, str]:
     """Shared object -> Debian package, for those that the host lacks."""
     wanted = recipe.system_libraries if recipe else {}
     return {library: package for library, package in wanted.items() if facts.known and not facts.libraries.get(library)}
+
+
+def socket_findings(instance: str, tmp: str) -> list[Finding]:
+    """The engine's sockets must fit: a Unix socket's path has at most 107 characters, its names here up to 50."""
+    if len(tmp) + 51 <= 107:
+        return []
+    text = f"its folder for sockets, {tmp}, is {len(tmp)} characters long; at most 56 leave room for a socket's name"
+    return [Finding("socket-path", "error", instance, text, "set a shorter `root:` or `deployment:`", "unix(7)")]
