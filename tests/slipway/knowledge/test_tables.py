@@ -195,3 +195,30 @@ def test_conditions_say_themselves():
 def test_flag_lists_are_one_flag_a_line():
     text = tables.read_text("flags/0.5.18.json")
     assert text.count("\n") == len(json.loads(text)["flags"]) + 7
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 1\nb: {c: 1, c: 2}\n", "line 2: a key is written twice"),
+        ("", "nothing"),
+        ("a: yes\n", "'yes' is no text, number, true, false"),
+        ("a: 2026-01-01\n", "no text, number"),
+    ],
+)
+def test_yaml_that_could_mislead_is_refused(text, words):
+    with pytest.raises(tables.TableError) as caught:
+        tables.parse_yaml("x.yml", text)
+    assert words in str(caught.value)
+
+
+def test_yaml_reads_plain_values():
+    assert tables.parse_yaml("x.yml", "{a: [1, 2.5, true, null, false], b: &x text, c: *x}") == {
+        "a": [1, 2.5, True, None, False],
+        "b": "text",
+        "c": "text",
+    }
+
+
+def test_a_table_is_parsed_once():
+    assert tables.load("gates.yml") is tables.load("gates.yml")
