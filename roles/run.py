@@ -46,6 +46,7 @@ class Run:
     wanted: dict[str, Wanted]
     changes: dict[str, list[Change]]
     hosts: dict[str, Host]
+    states: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
     def here(self, role: str) -> list[Change]:
@@ -116,10 +117,18 @@ def _outside_limit() -> set[str]:
     return {host.name for host in state.inventory if not state.is_host_in_limit(host)}
 
 
+def refresh_once(run: Run) -> None:
+    """As refresh, for a playbook that is executed once a host; whoever comes first does it for all."""
+    with _lock:
+        if not run.states:
+            refresh(run)
+
+
 def refresh(run: Run) -> None:
     """Ask every host for its state again and compare."""
     requests = {name: ("state", state_request(run.plan, wanted)) for name, wanted in run.wanted.items()}
-    for name, found in _ask(run.hosts, requests).items():
+    run.states = _ask(run.hosts, requests)
+    for name, found in run.states.items():
         run.changes[name] = changes_on(run.plan, run.wanted[name], run.facts[name], found)
 
 

@@ -166,7 +166,9 @@ def gate(request: dict[str, Any]) -> None:
     code = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
     python = os.path.join(request["path"], "venv/bin/python")
     scratch = os.path.join(request["path"], ".scratch")
-    env = {**environment(request), **request["environment"], "HOME": scratch, "XDG_CACHE_HOME": scratch}
+    os.makedirs(scratch)
+    env = {**environment(request), **request["environment"]}
+    env.update(dict.fromkeys(("HOME", "XDG_CACHE_HOME", "TMPDIR"), scratch))
     done = subprocess.run([python, "-c", code, *request["imports"]], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, env=env, check=False)  # fmt: skip
     shutil.rmtree(scratch, ignore_errors=True)

@@ -160,7 +160,15 @@ def service_states(wanted: dict[str, Any]) -> dict[str, Any]:
         return {}
     read = systemd_states if wanted.get("manager") == "systemd" else supervisor_states
     states = read(names, wanted.get("control", ""))
-    return {name: {**state, **process_marks(state.get("pid", 0))} for name, state in states.items()}
+    return {name: {**state, **process_facts(state.get("pid", 0))} for name, state in states.items()}
+
+
+def process_facts(pid: int) -> dict[str, Any]:
+    """Marks of a live process and since when it runs, in seconds since 1970."""
+    try:
+        return {**process_marks(pid), "since": os.stat(f"/proc/{pid}").st_mtime} if pid else {}
+    except OSError:
+        return {}
 
 
 def systemd_states(names: list[str], _control: str) -> dict[str, Any]:

@@ -122,7 +122,15 @@ def _hint(violation: Violation) -> str:
     if violation.validator == "enum" and isinstance(value, str):
         close = nearest(value, wanted)
         return f"did you mean {close}?" if close else ""
-    return str(violation.schema.get("description", "")).split(". ")[0]
+    return _meaning(tuple(violation.absolute_path))
+
+
+def _meaning(path: KeyPath) -> str:
+    """The first sentence of what the schema says of a key; '' where it says nothing."""
+    node = schema()
+    for part in path:
+        node = resolve(node.get("properties", {}).get(part, {}))
+    return str(node.get("description", "")).split(". ")[0].rstrip(".")
 
 
 def with_defaults(data: Json, node: Json) -> Json:

@@ -1,0 +1,114 @@
+"""A deployment on this machine for tests: its own name, ROOT and ports, deployed by pyinfra as a user would."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+
+
+@dataclass
+class Ran:
+    """What one command did."""
+
+    rc: int
+    out: str
+
+    @property
+    def changes(self) -> int:
+        """Changes that the run announced."""
+        return int(re.search(r"Slipway: (\d+) change", self.out).group(1))
+
+
+@dataclass
+class Site:
+    """One deployment. data: overrides of the default group_vars."""
+
+    name: str
+    root: Path
+    first_port: int
+    data: dict[str, object] = field(default_factory=dict)
+    folder: Path = CHECKOUT
+
+    @property
+    def ports(self) -> dict[str, int]:
+        names = ("prefill.port", "prefill.bootstrap_port", "decode.port", "router.port", "router.metrics_port")
+        return {name: self.first_port + 10 * index for index, name in enumerate(names)}
+
+    def overrides(self, more: dict[str, object]) -> list[str]:
+        data = {"deployment": self.name, "root": str(self.root), **self.ports, **self.data, **more}
+        return [word for key, value in data.items() for word in ("--data", f"{key}={json.dumps(value)}")]
+
+    def command(self, *words: str, **more: object) -> list[str]:
+        return [str(BIN / "pyinfra"), *words[:1], *self.overrides(more), str(self.folder / "inventory.py"), *words[1:]]
+
+    def run(self, *words: str, timeout: float = 600, env: dict[str, str] | None = None, **more: object) -> Ran:
+        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **(env or {})}
+        done = subprocess.run(
+            self.command(*words, **more),
+            cwd=self.folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+        )
+        return Ran(done.returncode, done.stdout)
+
+    def deploy(self, **more: object) -> Ran:
+        return self.run("-y", "deploy.py", **{key.replace("__", "."): value for key, value in more.items()})
+
+    def dry(self, **more: object) -> Ran:
+        return self.run("--dry", "deploy.py", **{key.replace("__", "."): value for key, value in more.items()})
+
+    def destroy(self) -> Ran:
+        return self.run("-y", "playbooks/destroy.py")
+
+    def ask(self, question: str, timeout: float = 30) -> tuple[int, dict]:
+        """A question through the router, as curl would ask it."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports["router.port"], timeout=timeout)
+        body = {
+            "model": "tiny",
+            "temperature": 0,
+            "max_tokens": 128,
+            "messages": [{"role": "user", "content": question}],
+        }
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        with connection.getresponse() as response:
+            text = response.read()
+            connection.close()
+            try:
+                return response.status, json.loads(text)
+            except ValueError:
+                return response.status, {"text": text.decode(errors="replace")}
+
+    def answer(self, question: str) -> str:
+        status, reply = self.ask(question)
+        assert status == 200, reply
+        return reply["choices"][0]["message"]["content"]
+
+    def pids(self) -> dict[str, int]:
+        """Main process of each instance, found by its marks."""
+        found: dict[str, int] = {}
+        for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+            marks = marks_of(pid)
+            if marks.get("SLIPWAY_DEPLOYMENT") == self.name and "SLIPWAY_INSTANCE" in marks:
+                found.setdefault(marks["SLIPWAY_INSTANCE"], pid)
+        return found
+
+
+def marks_of(pid: int) -> dict[str, str]:
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return {}
+    return dict(entry.split("=", 1) for entry in entries if entry.startswith("SLIPWAY_") and "=" in entry)

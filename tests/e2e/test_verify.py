@@ -1,0 +1,56 @@
+"""A server that is up and wrong fails the deploy: with the rung, the reason, and its last log lines."""
+
+import pytest
+
+from tests.e2e.conftest import QUESTION
+
+
+@pytest.fixture
+def mended(site):
+    """The site, deployed right again afterwards."""
+    yield site
+    done = site.deploy()
+    assert done.rc == 0, done.out
+    assert site.answer(QUESTION) == "391"
+
+
+def faulty(site, role, fault, **more):
+    return site.deploy(**{f"{role}.env": {"SLIPWAY_SIM_FAULTS": fault}, **more})
+
+
+def failed(done, *words):
+    assert done.rc == 1, done.out
+    assert "Traceback" not in done.out
+    for word in words:
+        assert word in done.out, done.out
+    assert "create release" not in done.out.split("Beginning operation run")[1]
+
+
+def test_a_wrong_answer(mended):
+    done = faulty(mended, "decode", "wrong-answer")
+
+    failed(done, "rung known-answers", "must be '", "last lines of decode-0")
+
+
+def test_a_worker_that_dies_at_start(mended):
+    done = faulty(mended, "prefill", "dies-at-start")
+
+    failed(done, "prefill-0 on @local did not come up", "rung process", "last lines of prefill-0")
+
+
+def test_a_worker_that_never_gets_ready_within_its_budget(mended):
+    done = faulty(mended, "decode", "stuck-503", **{"decode.start_budget_s": 4})
+
+    failed(done, "decode-0 on @local did not come up", "start budget 4 s", "/health answers 503")
+
+
+def test_a_stream_without_an_end(mended):
+    done = faulty(mended, "decode", "no-done")
+
+    failed(done, "rung streaming", "without [DONE]")
+
+
+def test_a_decode_that_cannot_fetch_from_prefill(mended):
+    done = faulty(mended, "prefill", "transfer-errors")
+
+    failed(done, "router-0, rung completion")
