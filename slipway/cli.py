@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway import __version__
+from slipway.commands import wheelhouse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     plan.set_defaults(run=_plan)
     check = commands.add_parser("check", help="check the configuration; asks no host")
     check.set_defaults(run=_check)
-    for command in (plan, check):
+    for command in (plan, check, wheelhouse.add(commands)):
         command.add_argument("inventory", nargs="?", default="inventory.py", help="default: inventory.py")
         command.add_argument(
             "--data", action="append", default=[], metavar="KEY.PATH=VALUE", help="override, as pyinfra's --data"
@@ -43,7 +44,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     from slipway.plan.model import to_json
     from slipway.report import plan_lines
 
-    plan = _make(arguments)
+    plan = plan_of(arguments)
     if plan is None:
         return 1
     print(json.dumps(to_json(plan), indent=1) if arguments.json else "\n".join(plan_lines(plan)))
@@ -53,7 +54,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from slipway.report import finding_lines
 
-    plan = _make(arguments)
+    plan = plan_of(arguments)
     if plan is None:
         return 1
     print("\n".join(finding_lines(plan.findings)))
@@ -62,7 +63,7 @@ def _check(arguments: argparse.Namespace) -> int:
     return 1 if plan.errors else 0
 
 
-def _make(arguments: argparse.Namespace) -> Any:
+def plan_of(arguments: argparse.Namespace) -> Any:
     """The plan, or None after printing what is wrong with the configuration."""
     from slipway.config.errors import InvalidConfigError
     from slipway.front import open_inventory

@@ -19,6 +19,7 @@ from slipway.config.load import load
 from slipway.plan.facts import HostFacts
 from slipway.plan.make import make_plan
 from slipway.plan.model import Files, Plan
+from slipway.plan.wheelhouse import with_wheels
 
 Hosts = Sequence[str | tuple[str, Mapping[str, Any]]]
 
@@ -34,7 +35,7 @@ class Opened:
 
     def plan(self, facts: Mapping[str, HostFacts]) -> Plan:
         """The plan, given what is known of the hosts."""
-        return make_plan(self.deployment, facts, self.files)
+        return with_wheels(make_plan(self.deployment, facts, self.files), self.deployment, self.files)
 
 
 def project_root() -> Path:
@@ -55,7 +56,7 @@ def open_groups(inventory: Path, groups: Mapping[str, Hosts], overrides: Mapping
     names = {group: [_name(host) for host in hosts] for group, hosts in groups.items()}
     _check_groups(inventory, names)
     deployment = load(inventory.parent, names, overrides, project_root())
-    files = _model_files(inventory.parent, deployment)
+    files = _model_files(inventory.parent, deployment) | _wheelhouses(inventory.parent, deployment)
     return Opened(inventory, deployment, files, _connection(groups))
 
 
@@ -111,6 +112,17 @@ def _line_in(error: BaseException, file: Path) -> int:
 def _model_files(folder: Path, deployment: Deployment) -> dict[str, Files | str]:
     paths = {host.model.path for host in deployment.hosts if host.workers and host.model.path}
     return {path: _read_model(folder, path) for path in sorted(paths)}
+
+
+def _wheelhouses(folder: Path, deployment: Deployment) -> dict[str, Files | str]:
+    """The wheelhouses that hosts name, each listed once, beside the inventory or in the checkout."""
+    paths = {host.engine.wheelhouse for host in deployment.hosts if host.engine.wheelhouse}
+    return {path: _read_wheelhouse(folder, path) for path in sorted(paths)}
+
+
+def _read_wheelhouse(folder: Path, path: str) -> Files | str:
+    place = next((base / path for base in (folder, project_root()) if (base / path).is_dir()), None)
+    return Files(str(place), _manifest(place)) if place else f"engine.wheelhouse {path}: no such folder"
 
 
 def _read_model(folder: Path, path: str) -> Files | str:

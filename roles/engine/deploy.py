@@ -12,13 +12,15 @@ from pyinfra.api import FunctionCommand, deploy, operation
 from pyinfra.api.host import Host
 
 from roles import jobs
-from roles.remote import RemoteError, agent_command, check, upload
+from roles.artefact import send
+from roles.remote import RemoteError, agent_command, check, execute, upload
 from roles.run import Run
 from roles.write import write_rows
 from slipway.builds.recipe import Build, recipe_named
 from slipway.bundle import agent_bundle
 from slipway.converge.change import Change
 from slipway.plan.model import HostPlan, to_json
+from slipway.plan.wheelhouse import digest_of
 
 BUILD_DEADLINE_S = 3600.0
 
@@ -56,6 +58,19 @@ def _install(state: Any, host: Host, plan: HostPlan, names: list[str]) -> bool:
     return True
 
 
+def _sources(host: Host, plan: HostPlan, build: Build) -> dict[str, str | None]:
+    """Where the build's packages come from; the wheels that travel are on the host afterwards."""
+    wheels = plan.wheels.get(build.id)
+    if wheels is None:
+        return dict(to_json(build.sources))
+    folder = f"{plan.paths['root']}/wheelhouse/{digest_of(wheels)}"
+    if execute(host, ["test", "-d", folder]).ok:  # it is put there whole, and removed when the build is complete
+        logger.info(f"{host.print_prefix}{build.id}: its wheels are on the host already")
+    else:
+        send(host, plan, wheels, folder, f"wheels of {build.id}")
+    return {"wheelhouse": folder}
+
+
 def _job(host: Host, plan: HostPlan, build: Build) -> jobs.Job:
     """The job that makes `build`; its request lies beside the job for whoever looks later."""
     path = f"{plan.paths['engines']}/{build.id}"
@@ -64,7 +79,7 @@ def _job(host: Host, plan: HostPlan, build: Build) -> jobs.Job:
     content = {
         "path": path, "id": build.id, "python": plan.python, "requirements": build.requirements,
         "locked": build.locked, "imports": list(build.imports), "disk_gb": build.disk_gb,
-        "environment": dict(recipe.environment), "sources": to_json(build.sources), "inputs": build.inputs(),
+        "environment": dict(recipe.environment), "sources": _sources(host, plan, build), "inputs": build.inputs(),
         "uv": f"{plan.paths['root']}/tools/uv",
     }  # fmt: skip
     write_rows(host, {"files": [{"path": request, "text": json.dumps(content), "mode": "644", "user": ""}]})

@@ -2,6 +2,7 @@
 
 usage: build REQUEST.json, with keys path (of the build), id, python (interpreter), requirements, locked,
 imports, disk_gb, sources, inputs, uv (folder for our own uv). Standard library only, Python 3.9+.
+sources.wheelhouse is a folder on this host with all wheels; it is removed once the build is complete.
 A build that is not complete is removed and made anew; a complete one is never touched.
 """
 
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from typing import Any
 
 from slipway.agent.state import build_state, fingerprint, free_bytes
@@ -28,6 +30,7 @@ def build(request: dict[str, Any]) -> None:
     """Make the build unless it is complete. Raises BuildError."""
     path, began = request["path"], time.time()
     if build_state(path)["kind"] == "complete":
+        clear_wheelhouse(request)
         say(f"{request['id']} is complete")
         return
     check_disk(path, request["disk_gb"])
@@ -36,7 +39,14 @@ def build(request: dict[str, Any]) -> None:
     install(request)
     gate(request)
     record(request, time.time() - began)
+    clear_wheelhouse(request)
     say(f"{request['id']} is complete after {time.time() - began:.0f} s")
+
+
+def clear_wheelhouse(request: dict[str, Any]) -> None:
+    """The wheels have been installed; a folder of them is as large as the build."""
+    if request["sources"].get("wheelhouse"):
+        shutil.rmtree(request["sources"]["wheelhouse"], ignore_errors=True)
 
 
 def say(text: str) -> None:
@@ -130,12 +140,31 @@ def find_uv(request: dict[str, Any]) -> str | None:
     """uv on the PATH, else our own, installed once; None when it cannot be had and pip must do."""
     own = os.path.join(request["uv"], "bin", "uv")
     os.makedirs(os.path.dirname(request["uv"]), exist_ok=True)
+    wheelhouse = request["sources"].get("wheelhouse")
     found = shutil.which("uv") or (own if os.access(own, os.X_OK) else None)
-    if found or request["sources"].get("wheelhouse"):
+    if found:
         return found
     with open(request["uv"] + ".lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # builds run side by side
-        return own if os.access(own, os.X_OK) else install_uv(request, own)
+        if os.access(own, os.X_OK):
+            return own
+        return unpack_uv(wheelhouse, own) if wheelhouse else install_uv(request, own)
+
+
+def unpack_uv(wheelhouse: str, own: str) -> str | None:
+    """The one program in uv's wheel, which needs no installation; None when the wheelhouse has no uv."""
+    names = [name for name in sorted(os.listdir(wheelhouse)) if name.startswith("uv-") and name.endswith(".whl")]
+    os.makedirs(os.path.dirname(own), exist_ok=True)
+    for name in names:
+        with zipfile.ZipFile(os.path.join(wheelhouse, name)) as wheel:
+            program = next(item for item in wheel.namelist() if item.endswith(".data/scripts/uv"))
+            with wheel.open(program) as source, open(own + ".new", "wb") as target:
+                shutil.copyfileobj(source, target)
+        os.chmod(own + ".new", 0o755)  # noqa: S103 - a program
+        if not subprocess.call([own + ".new", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+            os.replace(own + ".new", own)
+            return own
+    return None
 
 
 def install_uv(request: dict[str, Any], own: str) -> str | None:

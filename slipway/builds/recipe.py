@@ -50,6 +50,8 @@ class Build:
         """Everything that decides what the build contains, as plain data."""
         data = asdict(self)
         del data["id"]
+        if self.locked:  # the same bytes, wherever they come from: the requirements carry their hashes
+            data["sources"]["wheelhouse"] = None
         return data
 
 
@@ -118,7 +120,7 @@ def engine_recipe(engine: EngineSettings) -> Recipe | None:
 
 def make_build(recipe: Recipe, version: str, python: str, sources: Sources, extra: tuple[str, ...] = ()) -> Build:
     """Fill in `recipe`; extra: more requirement lines, NAME==VERSION."""
-    base = _text(recipe.lock) if recipe.lock else "\n".join(recipe.requirements).format(version=version) + "\n"
+    base = requirements_of(recipe, version)
     unnamed = Build(
         id="",
         kind=recipe.match["kind"],
@@ -133,6 +135,11 @@ def make_build(recipe: Recipe, version: str, python: str, sources: Sources, extr
         confidence=recipe.confidence,
     )
     return _named(unnamed)
+
+
+def requirements_of(recipe: Recipe, version: str) -> str:
+    """The recipe's requirements file: its lock, else its few lines with `version` filled in."""
+    return _text(recipe.lock) if recipe.lock else "\n".join(recipe.requirements).format(version=version) + "\n"
 
 
 def _named(build: Build) -> Build:

@@ -93,8 +93,13 @@ def _builds(host: HostPlan, state: State) -> Iterator[Change]:
     for name in build_ids(host):
         found = state["builds"][f"{host.paths['engines']}/{name}"]
         if found["kind"] != "complete":
-            reason = f"the build is {found['kind']}"
+            reason = f"the build is {found['kind']}" + _travels(host, name)
             yield Change(host.name, "engine", "install", f"build {name}", reason, data=name)
+
+
+def _travels(host: HostPlan, build: str) -> str:
+    size = sum(size for size, _ in host.wheels[build].entries.values()) if build in host.wheels else 0
+    return f"; {size / 1e6:.0f} MB of wheels travel from the controller" if size else ""
 
 
 def _checkpoint(host: HostPlan, state: State) -> Iterator[Change]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from slipway.builds.recipe import Build
@@ -56,7 +56,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class HostPlan:
-    """What one host gets. paths: the folders of DESIGN's host layout, by name."""
+    """What one host gets. paths: the folders of DESIGN's host layout, by name. wheels: what travels, by build."""
 
     name: str
     address: str
@@ -69,6 +69,7 @@ class HostPlan:
     checkpoint: CheckpointPlan | None
     system_libraries: Mapping[str, str]
     restart_delay_s: int
+    wheels: Mapping[str, Files] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Subcommands of `slipway` that are more than a few lines; each module adds its own to the parser."""
