@@ -9,15 +9,17 @@ import hashlib
 import json
 import runpy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from slipway.checkpoint import Inspection, inspect, read_checkpoint, read_folder
 from slipway.config.deployment import ROLES, Deployment
 from slipway.config.errors import ConfigError, InvalidConfigError
 from slipway.config.load import load
+from slipway.knowledge.flags import FlagList
 from slipway.plan.facts import HostFacts
-from slipway.plan.make import make_plan
+from slipway.plan.make import Known, Made, make
 from slipway.plan.model import Files, Plan
 from slipway.plan.wheelhouse import with_wheels
 
@@ -26,16 +28,28 @@ Hosts = Sequence[str | tuple[str, Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Opened:
-    """An inventory with its configuration. inventory: the file. connection: per host, what pyinfra needs."""
+    """An inventory with its configuration.
+
+    inventory: the file. files: the folders that are copied to hosts, by `model.path` or `engine.wheelhouse`.
+    checkpoints: what was read of each checkpoint, by `model.facts` or `model.path`. connection: per host, what
+    pyinfra needs. learnt: flag lists of engines that were built, by release.
+    """
 
     inventory: Path
     deployment: Deployment
     files: Mapping[str, Files | str]
+    checkpoints: Mapping[str, Inspection | str]
     connection: Mapping[str, Mapping[str, Any]]
+    learnt: Mapping[str, FlagList]
 
     def plan(self, facts: Mapping[str, HostFacts]) -> Plan:
         """The plan, given what is known of the hosts."""
-        return with_wheels(make_plan(self.deployment, facts, self.files), self.deployment, self.files)
+        return self.make(facts).plan
+
+    def make(self, facts: Mapping[str, HostFacts]) -> Made:
+        """The plan with all that led to it."""
+        made = make(self.deployment, Known(facts, self.files, self.checkpoints, self.learnt))
+        return replace(made, plan=with_wheels(made.plan, self.deployment, self.files))
 
 
 def project_root() -> Path:
@@ -55,9 +69,11 @@ def open_groups(inventory: Path, groups: Mapping[str, Hosts], overrides: Mapping
     """As open_inventory, with the groups given. A host is a name or (name, connection data)."""
     names = {group: [_name(host) for host in hosts] for group, hosts in groups.items()}
     _check_groups(inventory, names)
-    deployment = load(inventory.parent, names, overrides, project_root())
-    files = _model_files(inventory.parent, deployment) | _wheelhouses(inventory.parent, deployment)
-    return Opened(inventory, deployment, files, _connection(groups))
+    folder = inventory.parent
+    deployment = load(folder, names, overrides, project_root())
+    files = _model_files(folder, deployment) | _wheelhouses(folder, deployment)
+    checkpoints = _checkpoints(folder, deployment)
+    return Opened(inventory, deployment, files, checkpoints, _connection(groups), _learnt(folder))
 
 
 def _name(host: str | tuple[str, Mapping[str, Any]]) -> str:
@@ -127,12 +143,53 @@ def _read_wheelhouse(folder: Path, path: str) -> Files | str:
 
 def _read_model(folder: Path, path: str) -> Files | str:
     """The file list of a model folder, beside the inventory or in the checkout; what is wrong with it, else."""
+    place = _model_folder(folder, path)
+    return f"model.path {path}: {place}" if isinstance(place, str) else Files(str(place), _manifest(place))
+
+
+def _model_folder(folder: Path, path: str) -> Path | str:
     place = next((base / path for base in (folder, project_root()) if (base / path).is_dir()), None)
     if place is None:
-        return f"model.path {path}: no such folder"
+        return "no such folder"
     if not (place / "config.json").is_file():
-        return f"model.path {path}: the folder has no config.json, so it is no checkpoint"
-    return Files(str(place), _manifest(place))
+        return "the folder has no config.json, so it is no checkpoint"
+    return place
+
+
+def _checkpoints(folder: Path, deployment: Deployment) -> dict[str, Inspection | str]:
+    """Each checkpoint that workers serve, read from its small files."""
+    models = [host.model for host in deployment.hosts if host.workers]
+    whole = {model.path for model in models if model.path and not model.facts}
+    small = {model.facts for model in models if model.facts}
+    found = {path: _inspected(folder, path, whole=True) for path in sorted(whole)}
+    return {**found, **{path: _inspected(folder, path, whole=False) for path in sorted(small)}}
+
+
+def _inspected(folder: Path, path: str, whole: bool) -> Inspection | str:
+    """whole: the weights lie there as well, so that they are checked against the index."""
+    place = _model_folder(folder, path)
+    if isinstance(place, str):
+        return place
+    read = read_folder(place)
+    if whole:
+        return inspect(read, place.name)
+    checkpoint = read_checkpoint(read.files, read.sizes, place.name)
+    return Inspection(checkpoint, {}, checkpoint.findings)
+
+
+def _learnt(folder: Path) -> dict[str, FlagList]:
+    """Flag lists that were learnt from built engines, kept beside the inventory."""
+    lists = [_flag_list(path) for path in sorted((folder / ".slipway" / "flags").glob("*.json"))]
+    return {known.release: known for known in lists}
+
+
+def _flag_list(path: Path) -> FlagList:
+    try:
+        return FlagList.from_json(path.read_text(encoding="utf-8"), path.name)
+    except (OSError, ValueError) as error:
+        allowed, hint = "a flag list learnt from an engine", "remove the file; it is learnt again at the next build"
+        name = f".slipway/flags/{path.name}"
+        raise InvalidConfigError([ConfigError(name, 0, "", str(error), allowed, hint)]) from error
 
 
 def _manifest(place: Path) -> dict[str, tuple[int, str]]:

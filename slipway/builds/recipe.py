@@ -32,6 +32,7 @@ class Build:
     id: NAME-VERSION-HASH, the hash being over every other field. python: X.Y of the interpreter.
     requirements: lines of a requirements file; locked: whether they are complete and hashed.
     imports: modules that must import before the build is complete. disk_gb: space needed, 10^9 bytes.
+    patches: ids of the series, in the order given.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Build:
     sources: Sources
     recipe: str
     confidence: str
+    patches: tuple[str, ...] = ()
 
     def inputs(self) -> dict[str, Any]:
         """Everything that decides what the build contains, as plain data."""
@@ -52,6 +54,8 @@ class Build:
         del data["id"]
         if self.locked:  # the same bytes, wherever they come from: the requirements carry their hashes
             data["sources"]["wheelhouse"] = None
+        if not self.patches:  # an unpatched build keeps the id that it had before there were patches
+            del data["patches"]
         return data
 
 
@@ -118,8 +122,15 @@ def engine_recipe(engine: EngineSettings) -> Recipe | None:
     return find_recipe({"kind": "sglang", "device": engine.device, "version": engine.version})
 
 
-def make_build(recipe: Recipe, version: str, python: str, sources: Sources, extra: tuple[str, ...] = ()) -> Build:
-    """Fill in `recipe`; extra: more requirement lines, NAME==VERSION."""
+def make_build(
+    recipe: Recipe,
+    version: str,
+    python: str,
+    sources: Sources,
+    extra: tuple[str, ...] = (),
+    patches: tuple[str, ...] = (),
+) -> Build:
+    """Fill in `recipe`; extra: more requirement lines, NAME==VERSION. patches: ids of the series."""
     base = requirements_of(recipe, version)
     unnamed = Build(
         id="",
@@ -133,6 +144,7 @@ def make_build(recipe: Recipe, version: str, python: str, sources: Sources, extr
         sources=sources,
         recipe=recipe.name,
         confidence=recipe.confidence,
+        patches=patches,
     )
     return _named(unnamed)
 

@@ -35,6 +35,7 @@ class EngineSettings:
     device: str
     python: str | None
     extra_packages: tuple[str, ...]
+    patches: tuple[str, ...]
     index_url: str | None
     extra_index_url: str | None
     find_links: str | None
@@ -43,24 +44,29 @@ class EngineSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Which checkpoint is served, and under which name."""
+    """Which checkpoint is served, and under which name. facts: folder with its small files, to plan by."""
 
     path: str | None
     host_path: str | None
+    facts: str | None
     name: str | None
 
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Settings of the workers of one role on one host. Sizes are counts of GPUs; times are seconds."""
+    """Settings of the workers of one role on one host. Sizes are counts of GPUs; times are seconds.
 
-    instances: int
+    instances: a number, or 'auto'.
+    """
+
+    instances: int | str
     port: int
     bootstrap_port: int
     gpus: tuple[int, ...] | None
     tp: int
     pp: int
     dp: int
+    dp_attention: bool
     ep: int
     nnodes: int
     attention_backend: str | None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipway.builds.recipe import Recipe
 from slipway.config.deployment import RouterSettings, WorkerSettings
+from slipway.knowledge import gates
+from slipway.knowledge.backends import Choice
+
+from .model import Setting
 
 # Typed settings that become a flag of the same meaning; the release's flag list spells them.
 TYPED_FLAGS = {
@@ -26,39 +30,97 @@ TYPED_FLAGS = {
 }
 # Sizes of which 1 is what the engine does anyway: left out, so that a command line shows what matters.
 _IMPLIED = {"pp_size": 1, "ep_size": 1}
+# Flags that the plan sets itself, and the key by which a user decides them.
+PLANNED = {
+    "model_path": "model.path or model.host_path",
+    "served_model_name": "model.name",
+    "host": "address",
+    "port": "port",
+    "disaggregation_bootstrap_port": "bootstrap_port",
+    "disaggregation_mode": "the inventory's groups",
+    "nccl_port": "nothing: the plan gives each worker its own",
+    "dist_init_addr": "address",
+    "nnodes": "nnodes",
+    "node_rank": "nnodes",
+    "tp_size": "tp",
+    "pp_size": "pp",
+    "ep_size": "ep",
+    "dp_size": "dp",
+    "attn_dp_size": "dp",
+    "enable_dp_attention": "dp_attention",
+    "base_gpu_id": "gpus",
+    "gpu_id_step": "gpus",
+}
+
+
+def plain(name: str) -> str:
+    """A flag's name without its dashes: attention_backend for --attention-backend."""
+    return str(name).lstrip("-").replace("-", "_")
+
+
+def configured(settings: WorkerSettings) -> dict[str, Any]:
+    """What the user wrote about the engine, by flag name; None where a flag shall not be passed."""
+    typed = {flag: getattr(settings, key) for key, flag in TYPED_FLAGS.items()}
+    flags = {key: value for key, value in typed.items() if value is not None and _IMPLIED.get(key) != value}
+    if settings.transfer_backend:
+        flags["disaggregation_transfer_backend"] = settings.transfer_backend
+    return {**flags, **{plain(key): value for key, value in settings.server_args.items()}}
 
 
 def worker_settings(
-    role: str, settings: WorkerSettings, recipe: Recipe | None, places: Mapping[str, Any]
-) -> dict[str, Any]:
-    """All engine settings of one worker by flag name, the plan's own last so that they win.
+    role: str, settings: WorkerSettings, release: str, recipe: Recipe | None, choices: Sequence[Choice]
+) -> tuple[Setting, ...]:
+    """The engine settings of workers that are alike, each with its origin; who comes later wins.
 
-    places: model_path, served_model_name, host, port and, for prefill, disaggregation_bootstrap_port.
+    Without what differs between them: addresses, ports, paths and ranks.
     """
-    typed = {flag: getattr(settings, key) for key, flag in TYPED_FLAGS.items()}
-    flags = {key: value for key, value in typed.items() if value is not None and _IMPLIED.get(key) != value}
-    merged = {**places, **(recipe.arguments if recipe else {}), **flags, **settings.server_args}
-    merged.update(places)
-    merged.update(_disaggregation(role, settings, recipe))
-    return {key.replace("-", "_"): value for key, value in merged.items() if value is not None}
+    table = {choice.name: choice.value for choice in choices if choice.kind == "flag" and choice.how == "table"}
+    pair = role != "unified"
+    layers = [
+        ("recipe", {**(recipe.arguments if recipe else {}), **_transfer(recipe, pair)}),
+        ("configured", _parallel(settings, release)),
+        ("table", table),
+        ("configured", configured(settings)),
+    ]
+    found: dict[str, Setting] = {}
+    for origin, values in layers:
+        found.update({name: Setting(name, value, origin) for name, value in values.items()})
+    last = ("disaggregation_transfer_backend",)
+    kept = [setting for name, setting in found.items() if name not in last and setting.value is not None]
+    mode = [Setting("disaggregation_mode", role, "configured")] if pair else []
+    transfer = [found[name] for name in last if pair and name in found and found[name].value is not None]
+    return (*kept, *mode, *transfer)
 
 
-def _disaggregation(role: str, settings: WorkerSettings, recipe: Recipe | None) -> dict[str, Any]:
-    if role == "unified":
+def _transfer(recipe: Recipe | None, pair: bool) -> dict[str, Any]:
+    backend = recipe.transfer_backend if recipe and pair else None
+    return {"disaggregation_transfer_backend": backend} if backend else {}
+
+
+def _parallel(settings: WorkerSettings, release: str) -> dict[str, Any]:
+    """Data parallelism as the release spells it."""
+    if settings.dp == 1:
         return {}
-    chosen = settings.transfer_backend or (recipe.transfer_backend if recipe else None)
-    return {"disaggregation_mode": role, "disaggregation_transfer_backend": chosen}
-
-
-def worker_argv(program: tuple[str, ...], flags: list[str]) -> tuple[str, ...]:
-    """The command line: the program, then flags as the release spells them."""
-    return (*program, *flags)
+    if not settings.dp_attention:
+        return {"dp_size": settings.dp}
+    if gates.holds("attn_dp_size_flag", release):
+        return {"attn_dp_size": settings.dp}
+    return {"dp_size": settings.dp, "enable_dp_attention": True}
 
 
 def worker_env(
-    settings: WorkerSettings, recipe: Recipe | None, address: str, cache: str, tmp: str, gpus: tuple[int, ...]
+    settings: WorkerSettings,
+    needed: Mapping[str, str],
+    address: str,
+    cache: str,
+    tmp: str,
+    gpus: tuple[int, ...],
 ) -> dict[str, str]:
-    """The worker's environment, complete. cache: folder of this build's JIT caches; tmp: of its sockets."""
+    """The worker's environment, complete.
+
+    needed: by the build and the chosen backends; what the user wrote wins over it. address: of its host, which
+    prefill advertises. cache: folder of this build's JIT caches; tmp: of its sockets.
+    """
     env = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LANG": "C.UTF-8",
@@ -68,7 +130,7 @@ def worker_env(
         "SGLANG_HOST_IP": address,  # what prefill advertises to decode; the guess is wrong on many hosts
         "TMPDIR": tmp,
         **cache_env(cache),
-        **(recipe.environment if recipe else {}),
+        **needed,
     }
     if gpus:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in gpus)

@@ -2,27 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from slipway.config.deployment import WorkerSettings
 from slipway.finding import Finding
-from slipway.knowledge import gates
+from slipway.knowledge import envs, gates
 from slipway.knowledge.flags import FlagList
 
+from .arguments import PLANNED, TYPED_FLAGS, plain
 
-def render_flags(release: str, subject: str, settings: Mapping[str, Any]) -> tuple[list[str], list[Finding]]:
-    """Flags as `release` spells them, and what is wrong with them; wrong ones are left out of the flags."""
-    known = FlagList.for_release(release)
+
+def check_settings(known: FlagList, subject: str, settings: Mapping[str, Any]) -> tuple[set[str], list[Finding]]:
+    """Names of settings that the release does not accept, and all that is to be said of the settings."""
     problems = known.check_all(settings)
     wrong = {problem.subject for problem in problems if problem.severity == "error"}
     findings = [
         Finding(problem.kind, problem.severity, subject, problem.message, problem.fix, problem.source)
         for problem in problems
     ]
-    right = {key: value for key, value in settings.items() if key not in wrong and known.has(key)}
-    return known.render(right), findings
+    return wrong, findings + list(_list_borrowed(known, subject))
+
+
+def _list_borrowed(known: FlagList, subject: str) -> Iterator[Finding]:
+    if not known.exact:
+        yield Finding("flags-borrowed", "note", subject, known.note, "", known.source)
+
+
+def spell(known: FlagList, settings: Mapping[str, Any]) -> list[str]:
+    """Settings that were found right, as argv of the release."""
+    return known.render({key: value for key, value in settings.items() if known.has(key)})
+
+
+def planned_twice(known: FlagList, subject: str, settings: WorkerSettings) -> list[Finding]:
+    """server_args that the plan or a key of its own decides: two places for one thing would contradict."""
+    found = []
+    for name in settings.server_args:
+        flag = known.find(name)
+        meant = flag.dest if flag else plain(name)
+        if meant in PLANNED:
+            text, fix = f"server_args sets {name}, which the plan sets itself", f"it is decided by {PLANNED[meant]}"
+            found.append(Finding("flag-planned", "error", subject, text, fix))
+        elif plain(name) in _typed(settings) and settings.server_args[name] is not None:
+            text = f"{plain(name)} is set by a key of its own and by server_args"
+            found.append(Finding("flag-twice", "error", subject, text, "keep one of them"))
+    return found
+
+
+def _typed(settings: WorkerSettings) -> set[str]:
+    keys = {**TYPED_FLAGS, "transfer_backend": "disaggregation_transfer_backend"}
+    return {flag for key, flag in keys.items() if getattr(settings, key) is not None}
+
+
+def env_findings(release: str, subject: str, env: Mapping[str, str]) -> list[Finding]:
+    """What is wrong with variables that the user set; those of other programs are not judged."""
+    return [
+        Finding(problem.kind, problem.severity, subject, problem.message, problem.fix, problem.source)
+        for problem in envs.check_all(env, release)
+    ]
+
+
+def list_of(release: str, learnt: Mapping[str, FlagList]) -> FlagList:
+    """The flag list of a release: as learnt from a built engine, else as shipped."""
+    return learnt.get(release) or FlagList.for_release(release)
 
 
 def clean_exit(release: str) -> str:
     """How a clean stop of the engine ends: '0', or 'SIGKILL' for releases that end by killing themselves."""
     return "0" if gates.holds("sigterm_exit_status_zero", release) else "SIGKILL"
+
+
+def without(settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The settings but those named."""
+    left_out = set(names)
+    return {key: value for key, value in settings.items() if key not in left_out}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import Any
 
 from slipway.builds.recipe import Build
 from slipway.finding import Finding
+from slipway.knowledge.backends import Choice
+from slipway.memory import MemoryPlan
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,12 @@ class CheckpointPlan:
 class Instance:
     """One process group that is started, watched and restarted as a unit: a worker or the router.
 
-    role: prefill, decode, unified or router. ports: what it listens on, by use. argv: its command line.
-    env: its environment, complete. clean_exit: how a clean stop ends, '0' or 'SIGKILL'.
-    serves_at: its base URL as the other hosts and the router see it.
+    A worker over several hosts is one of these a host: rank 0 serves, under the worker's own name, which is the
+    `leader` of all; the others have no `serves_at`, and what they answer to HTTP proves nothing.
+    role: prefill, decode, unified or router. ports: what it accepts connections on, by use. reserved: ports that its
+    ranks meet on, not open to others. argv: its command line. env: its environment, complete. clean_exit: how a
+    clean stop ends, '0' or 'SIGKILL'. serves_at: its base URL as the other hosts and the router see it.
+    placed: why those GPUs.
     """
 
     name: str
@@ -52,11 +58,54 @@ class Instance:
     drain_s: int
     clean_exit: str
     settings: Mapping[str, Any]
+    rank: int
+    leader: str
+    reserved: Mapping[str, int]
+    placed: str
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes requests."""
+        return self.rank == 0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One engine setting that workers are given, and who says so.
+
+    origin: 'configured', 'table' (slipway/knowledge), 'recipe' (what the build needs).
+    """
+
+    name: str
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided for workers that are alike: same role, settings, release, checkpoint and GPUs.
+
+    instances: their names. arch: 'sm_120', 'cpu', '' when unknown. model: the checkpoint in a few words.
+    settings: all of them but the addresses, ports and paths, which differ. choices: every backend, passed or not, with
+    reason and source. memory: of one GPU; None where it is not known.
+    """
+
+    instances: tuple[str, ...]
+    role: str
+    release: str
+    arch: str
+    model: str
+    settings: tuple[Setting, ...]
+    choices: tuple[Choice, ...]
+    memory: MemoryPlan | None
 
 
 @dataclass(frozen=True)
 class HostPlan:
-    """What one host gets. paths: the folders of DESIGN's host layout, by name. wheels: what travels, by build."""
+    """What one host gets. paths: the folders of DESIGN's host layout, by name. hardware: in a few words.
+
+    wheels: what travels from the controller, by build.
+    """
 
     name: str
     address: str
@@ -69,6 +118,7 @@ class HostPlan:
     checkpoint: CheckpointPlan | None
     system_libraries: Mapping[str, str]
     restart_delay_s: int
+    hardware: str
     wheels: Mapping[str, Files] = field(default_factory=dict)
 
 
@@ -80,19 +130,35 @@ class Plan:
     hosts: tuple[HostPlan, ...]
     instances: tuple[Instance, ...]
     simulated: bool
+    decisions: tuple[Decision, ...]
     findings: tuple[Finding, ...]
+
+    @cached_property
+    def _hosts(self) -> Mapping[str, HostPlan]:
+        return {host.name: host for host in self.hosts}
+
+    @cached_property
+    def _on(self) -> Mapping[str, tuple[Instance, ...]]:
+        found: dict[str, list[Instance]] = {}
+        for instance in self.instances:
+            found.setdefault(instance.host, []).append(instance)
+        return {host: tuple(instances) for host, instances in found.items()}
 
     def host(self, name: str) -> HostPlan:
         """The part of host `name`; KeyError when the plan has none."""
-        return {host.name: host for host in self.hosts}[name]
+        return self._hosts[name]
 
     def on(self, host: str) -> tuple[Instance, ...]:
         """Instances of one host, in start order."""
-        return tuple(instance for instance in self.instances if instance.host == host)
+        return self._on.get(host, ())
 
     def of(self, *roles: str) -> tuple[Instance, ...]:
-        """Instances with one of the roles, in start order."""
+        """Instances with one of the roles, in start order: every rank of them."""
         return tuple(instance for instance in self.instances if instance.role in roles)
+
+    def serving(self, *roles: str) -> tuple[Instance, ...]:
+        """Instances with one of the roles that take requests: rank 0 of each."""
+        return tuple(instance for instance in self.of(*roles) if instance.serves)
 
     @property
     def errors(self) -> tuple[Finding, ...]:

@@ -1,0 +1,132 @@
+"""Makes instances out of what was decided and where it was placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.config.deployment import HostSettings
+from slipway.placement import Instance as Placed
+from slipway.placement import InstancePorts, Node, endpoint
+
+from . import arguments
+from .decide import Decided
+from .flags import clean_exit, spell
+from .hosts import build_of
+from .model import HostPlan, Instance
+from .paths import instance_tmp
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One host's share of a worker, with all that its command line is made of."""
+
+    name: str
+    placed: Placed
+    node: Node
+    decided: Decided
+    host: HostPlan
+    leader: HostPlan
+    ports: InstancePorts
+
+
+def worker_instances(
+    placed: Placed, decided: Decided, hosts: Mapping[str, HostPlan], ports: InstancePorts, deployment: str
+) -> Iterator[Instance]:
+    """One instance for each host of a worker, rank 0 first."""
+    for node in placed.nodes:
+        name = f"{placed.name}-rank{node.rank}" if node.rank else placed.name
+        yield _instance(Rank(name, placed, node, decided, hosts[node.host], hosts[placed.host], ports), deployment)
+
+
+def _instance(rank: Rank, deployment: str) -> Instance:
+    settings, host = rank.decided.kind.settings, rank.host
+    build = host.simulator or build_of(host, "sglang")
+    own = _own_settings(rank)
+    argv = (*_program(host, build), *spell(rank.decided.known, own), *rank.decided.flags)
+    cache, tmp = f"{host.paths['cache']}/{build}", instance_tmp(host.paths, deployment, rank.name)
+    env = arguments.worker_env(settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus)
+    ports = {use: port for use in ("http", "bootstrap") if (port := getattr(rank.ports, use)) is not None}
+    return Instance(
+        name=rank.name,
+        role=rank.placed.role,
+        host=host.name,
+        address=host.address,
+        gpus=rank.node.gpus,
+        ports=ports if rank.node.rank == 0 else {"http": ports["http"]},
+        argv=argv,
+        env=marked(env, rank.name, deployment),
+        build=build,
+        serves_at="" if rank.node.rank else f"http://{endpoint(host.address, ports['http'])}",
+        start_budget_s=settings.start_budget_s,
+        drain_s=settings.drain_s,
+        clean_exit=clean_exit(rank.decided.kind.engine.version),
+        settings={**own, **rank.decided.values},
+        rank=rank.node.rank,
+        leader=rank.placed.name,
+        reserved=_reserved(rank),
+        placed=rank.node.why if rank.node.gpus else "",
+    )
+
+
+def _program(host: HostPlan, build: str) -> tuple[str, ...]:
+    home = f"{host.paths['engines']}/{build}"
+    if host.simulator:
+        return (host.python, f"{home}/agent.pyz", "simulator")
+    return (f"{home}/venv/bin/python", "-m", "sglang.launch_server")
+
+
+def _own_settings(rank: Rank) -> dict[str, Any]:
+    """What differs between workers that are alike: paths, addresses, ports and ranks."""
+    checkpoint, ports, nodes = rank.host.checkpoint, rank.ports, rank.placed.nnodes
+    own: dict[str, Any] = {
+        "model_path": checkpoint.path if checkpoint else "",
+        "served_model_name": checkpoint.served_name if checkpoint else "",
+        "host": rank.host.address,
+        "port": ports.http,
+    }
+    if ports.bootstrap is not None:
+        own["disaggregation_bootstrap_port"] = ports.bootstrap
+    if "nccl" in _reserved(rank):
+        own["nccl_port"] = ports.nccl
+    if ports.dist_init is not None:
+        own["dist_init_addr"] = endpoint(rank.leader.address, ports.dist_init)
+    if nodes > 1:
+        own.update(nnodes=nodes, node_rank=rank.node.rank)
+    return own
+
+
+def _reserved(rank: Rank) -> dict[str, int]:
+    """Ports that ranks meet on. A worker without GPUs has one rank and meets nobody."""
+    meeting = {"nccl": rank.ports.nccl, "dist_init": rank.ports.dist_init}
+    return {} if rank.placed.request.cpu else {use: port for use, port in meeting.items() if port is not None}
+
+
+def marked(env: Mapping[str, str], name: str, deployment: str) -> dict[str, str]:
+    """By these a live process tells whose it is."""
+    return {**env, "SLIPWAY_DEPLOYMENT": deployment, "SLIPWAY_INSTANCE": name}
+
+
+def router_instance(
+    placed: Placed, settings: HostSettings, host: HostPlan, ports: InstancePorts, workers: list[Instance]
+) -> Instance:
+    """The router, wired to every worker that serves."""
+    build, router = build_of(host, "router"), settings.router
+    of = {role: [w for w in workers if w.role == role and w.serves] for role in ("prefill", "decode", "unified")}
+    argv = arguments.router_argv(
+        f"{host.paths['engines']}/{build}/venv/bin/python",
+        router,
+        [(worker.serves_at, worker.ports["bootstrap"]) for worker in of["prefill"]],
+        [worker.serves_at for worker in of["decode"]],
+        [worker.serves_at for worker in of["unified"]],
+    )
+    env = arguments.router_env(router, f"{host.paths['cache']}/{build}")
+    reached = host.address if router.host in ("0.0.0.0", "::") else router.host  # noqa: S104
+    taken = {"http": ports.router or router.port, "metrics": ports.metrics or router.metrics_port}
+    return Instance(
+        name=placed.name, role="router", host=host.name, address=reached, gpus=(), ports=taken, argv=argv,
+        env=marked(env, placed.name, settings.deployment), build=build,
+        serves_at=f"http://{endpoint(reached, router.port)}", start_budget_s=router.start_budget_s,
+        drain_s=30, clean_exit="0", settings={}, rank=0, leader=placed.name, reserved={}, placed="",
+    )  # fmt: skip
