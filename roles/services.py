@@ -14,6 +14,10 @@ from slipway.plan.paths import instance_tmp
 from slipway.services import Manager, Supervisor
 
 
+# What a manager says of a start that needs no start, or whose end is seen better in the instance's own log.
+HARMLESS = ("already started", "spawn error", "abnormal termination", "not loaded")
+
+
 class Services:
     """The services of one host in a run."""
 
@@ -41,10 +45,10 @@ class Services:
         return {"pid": output.stdout[-1]} if output.ok and output.stdout[-1:][0].strip().isdigit() else {}
 
     def start(self, instance: str) -> None:
-        """Start; a program that runs already is left alone. Raises RemoteError."""
+        """Start; one that runs is left alone, and one that dies at once is for whoever watches it. Raises RemoteError."""
         for words in self.manager.start(instance):
             output = execute(self.host, words)
-            if not output.ok and "already started" not in output.said and "reset-failed" not in words:
+            if not output.ok and not any(text in output.said for text in HARMLESS):
                 raise RemoteError(f"{instance} could not be started: {output.said}")
 
     def stop(self, instance: Instance) -> None:

@@ -51,6 +51,6 @@ def test_a_stream_without_an_end(mended):
 
 
 def test_a_decode_that_cannot_fetch_from_prefill(mended):
-    done = faulty(mended, "prefill", "transfer-errors")
+    done = faulty(mended, "decode", "transfer-errors")
 
     failed(done, "router-0, rung completion")
