@@ -87,7 +87,8 @@ def worker_question(run: Run, instance: Instance) -> dict[str, Any]:
     return {
         "name": instance.name,
         "url": instance.serves_at,
-        "address": instance.serves_at.partition("//")[2].rpartition(":")[0],
+        "address": instance.address,
+        "serves": instance.serves,
         "ports": dict(instance.ports),
         "config": wanted.configs[instance.name],
         "timeout_s": run.opened.deployment.hosts[0].verify.request_timeout_s,

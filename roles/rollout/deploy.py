@@ -24,6 +24,7 @@ from roles.services import Services
 from roles.steps import converge
 from roles.write import write_rows
 from slipway.converge.change import Change
+from slipway.converge.order import batches, due_instances
 from slipway.plan.model import Instance
 
 _lock = BoundedSemaphore(1)
@@ -73,15 +74,14 @@ def _roll(run: Run) -> None:
     pending = [
         change for change in run.pending() if change.role == "rollout" and not change.subject.startswith("release")
     ]
-    services = {name: Services(run, name) for name in {change.host for change in pending}}
+    due = due_instances(run.plan, pending)
+    services = {name: Services(run, name) for name in {change.host for change in (*pending, *due.values())}}
     for service in services.values():
         service.ready()
     for change in pending:
         if change.action == "remove":
             _remove(services[change.host], change.data)
-    due = {change.data.name: change for change in pending if change.action != "remove"}
-    instances = [instance for instance in run.plan.instances if instance.name in due]
-    for batch in _batches(run, instances, due):
+    for batch in batches(run.plan, due):
         _restart(run, services, batch, due)
 
 
@@ -93,20 +93,14 @@ def _remove(service: Services, instance: str) -> None:
     check(service.host, ["rm", "-f", *doomed])
 
 
-def _batches(run: Run, instances: list[Instance], due: dict[str, Change]) -> list[list[Instance]]:
-    """What is down starts all at once; what serves is restarted one at a time, in the plan's order."""
-    down = [instance for instance in instances if due[instance.name].action == "start"]
-    serving = [instance for instance in instances if due[instance.name].action == "restart"]
-    return [*([down] if down else []), *([instance] for instance in serving)]
-
-
 def _restart(run: Run, services: dict[str, Services], batch: list[Instance], due: dict[str, Change]) -> None:
     for instance in batch:
         service, change = services[instance.host], due[instance.name]
         logger.info(f"    {instance.host}: {change.action} {instance.name} ({change.reason})")
         if change.action == "restart":
             service.stop(instance)
-        service.start(instance.name)
+    for instance in batch:
+        services[instance.host].start(instance.name)
     wait_started(run, services, batch)
 
 

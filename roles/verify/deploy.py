@@ -79,7 +79,8 @@ def _ask(run: Run, instance: Instance, answers: list[dict[str, str]] | None) -> 
 
 def _router_question(run: Run, question: dict[str, Any], answers: list[dict[str, str]]) -> dict[str, Any]:
     served = next(host.checkpoint.served_name for host in run.plan.hosts if host.checkpoint)
-    expected = {role: [worker.serves_at for worker in run.plan.of(role)] for role in ("prefill", "decode", "unified")}
+    roles = ("prefill", "decode", "unified")
+    expected = {role: [worker.serves_at for worker in run.plan.serving(role)] for role in roles}
     tokens = run.opened.deployment.hosts[0].verify.max_tokens
     return {**question, "model": served, "expected_workers": expected, "known_answers": answers, "max_tokens": tokens}
 

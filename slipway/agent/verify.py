@@ -150,6 +150,11 @@ ROUTER_RUNGS: list[Rung] = [
 ]  # fmt: skip
 
 
+def worker_rungs(subject: dict[str, Any]) -> list[Rung]:
+    """All of them for who serves; ranks above 0 answer /health 200 whatever they do, so that rung proves nothing."""
+    return WORKER_RUNGS if subject.get("serves", True) else [rung for rung in WORKER_RUNGS if rung[0] != "health"]
+
+
 def request(method: str, url: str, timeout: float, body: dict[str, Any] | None = None) -> http.client.HTTPResponse:
     """One HTTP request without proxies: what is asked for is on the plan's own addresses."""
     parts = urlsplit(url)
@@ -207,7 +212,7 @@ def main() -> int:
     """Climb for every worker, then for the router; 1 when a rung does not hold."""
     wanted = json.load(sys.stdin)
     ok = True
-    subjects = [(worker, WORKER_RUNGS) for worker in wanted.get("workers", [])]
+    subjects = [(worker, worker_rungs(worker)) for worker in wanted.get("workers", [])]
     subjects += [(wanted["router"], ROUTER_RUNGS)] if wanted.get("router") else []
     for subject, rungs in subjects:
         for result in climb(subject, rungs):

@@ -40,7 +40,7 @@ def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State) -> li
 def _refusals(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
     """A port that a foreign process holds stops the deploy before anything is changed."""
     for instance in plan.on(wanted.host.name):
-        for use, port in instance.ports.items():
+        for use, port in {**instance.ports, **instance.reserved}.items():
             owner = state["ports"].get(str(port))
             if owner is None or _is_ours(owner, plan):
                 continue

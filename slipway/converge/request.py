@@ -29,7 +29,7 @@ def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
             "names": [wanted.manager.service(instance.name) for instance in instances],
             "control": wanted.manager.control,
         },
-        "ports": sorted({port for instance in instances for port in instance.ports.values()}),
+        "ports": sorted({port for one in instances for port in (*one.ports.values(), *one.reserved.values())}),
         "users": [host.user],
         "disks": [host.paths["root"]],
         "listings": [wanted.manager.folder, host.paths["releases"], host.paths["services"]],
