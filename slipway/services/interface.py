@@ -11,6 +11,18 @@ from slipway.render import render
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Resource limits that a service asks for, as systemd writes them."""
+
+    memlock: str
+    nofile: str
+
+
+WORKER_LIMITS = Limits(memlock="infinity", nofile="1048576")
+ROUTER_LIMITS = Limits(memlock="", nofile="1048576")  # it locks no memory
+
+
+@dataclass(frozen=True)
 class RenderedFile:
     """A text that lies on a host. role: whose file it is. mode: octal, as ls never shows it."""
 
@@ -75,6 +87,10 @@ class Manager(ABC):
     @abstractmethod
     def logs(self, instance: str, lines: int) -> list[str]:
         """Print the last lines of an instance's output."""
+
+    def limits(self, instance: Instance) -> Limits:
+        """What its process must be able to have."""
+        return ROUTER_LIMITS if instance.role == "router" else WORKER_LIMITS
 
     def environment_path(self, instance: str) -> str:
         """The instance's environment file."""

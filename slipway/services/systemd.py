@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from slipway.plan.model import Instance
+from slipway.plan.paths import instance_tmp
 
 from .interface import Manager, RenderedFile
+
+
+HOMES = ("/home/", "/root/", "/run/user/")  # what ProtectHome hides
 
 
 class Systemd(Manager):
@@ -44,6 +48,18 @@ class Systemd(Manager):
     def host_files(self, instances: tuple[Instance, ...]) -> list[RenderedFile]:
         """The target."""
         return [self._file(f"{self.folder}/{self.target}", "deployment.target.j2", "worker", instances=instances)]
+
+    def writable(self, instance: Instance) -> list[str]:
+        """The folders that an instance writes: its build's caches and its temporary files."""
+        return [
+            f"{self.host.paths['cache']}/{instance.build}",
+            instance_tmp(self.host.paths, self.deployment, instance.name),
+        ]
+
+    def needs_home(self, instance: Instance) -> bool:
+        """Whether something that it reads lies where home folders do."""
+        checkpoint = [self.host.checkpoint.path] if self.host.checkpoint and instance.role != "router" else []
+        return any(path.startswith(HOMES) for path in [self.host.paths["root"], *checkpoint])
 
     def reload(self) -> list[list[str]]:
         """systemctl daemon-reload."""
