@@ -17,6 +17,7 @@ from roles.remote import ask_agent
 from roles.run import Run
 from roles.services import Services, worker_question
 from roles.verify.summary import print_at_exit
+from slipway.config.deployment import RouterSettings
 from slipway.plan.model import Files, Instance
 
 _lock = BoundedSemaphore(1)
@@ -81,8 +82,14 @@ def _router_question(run: Run, question: dict[str, Any], answers: list[dict[str,
     served = next(host.checkpoint.served_name for host in run.plan.hosts if host.checkpoint)
     roles = ("prefill", "decode", "unified")
     expected = {role: [worker.serves_at for worker in run.plan.serving(role)] for role in roles}
-    tokens = run.opened.deployment.hosts[0].verify.max_tokens
-    return {**question, "model": served, "expected_workers": expected, "known_answers": answers, "max_tokens": tokens}
+    settings = run.opened.deployment.host(run.plan.of("router")[0].host)
+    more = {"max_tokens": settings.verify.max_tokens, "settle_s": _settle_s(settings.router)}
+    return {**question, "model": served, "expected_workers": expected, "known_answers": answers, **more}
+
+
+def _settle_s(router: RouterSettings) -> int:
+    """Seconds after which the router must have seen a worker that came up: two good looks, and a rested circuit."""
+    return 4 * router.health_check_interval_s + router.circuit_open_s + 5
 
 
 def _known_answers(run: Run) -> list[dict[str, str]]:

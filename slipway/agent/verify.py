@@ -23,6 +23,10 @@ class RungError(Exception):
     """Why a rung does not hold: one sentence."""
 
 
+class NotYetError(RungError):
+    """It may hold in a moment."""
+
+
 Rung = tuple[str, Callable[[dict[str, Any]], str]]
 
 
@@ -79,11 +83,27 @@ def health_ok(subject: dict[str, Any]) -> str:
     return "/health 200"
 
 
+def settled(check: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, Any]], str]:
+    """A rung that may need a moment: the router looks at its workers by intervals, and rests open circuits."""
+
+    def rung(subject: dict[str, Any]) -> str:
+        end = time.monotonic() + subject["settle_s"]
+        while True:
+            try:
+                return check(subject)
+            except (NotYetError, OSError, http.client.HTTPException):
+                if time.monotonic() > end:
+                    raise
+            time.sleep(0.5)
+
+    return rung
+
+
 def router_ready(subject: dict[str, Any]) -> str:
     """GET /readiness is 200, which needs a healthy worker of each role."""
     status, body = get(subject["url"] + "/readiness", subject["timeout_s"])
     if status != 200:
-        raise RungError(f"/readiness answers {status}: {body[:200]}; a role has no healthy worker")
+        raise NotYetError(f"/readiness answers {status}: {body[:200]}; a role has no healthy worker")
     return "/readiness 200"
 
 
@@ -96,7 +116,7 @@ def worker_counts(subject: dict[str, Any]) -> str:
         for url in urls:
             if not found.get(url.rstrip("/")):
                 state = "is not healthy for it" if url.rstrip("/") in found else "is not known to it"
-                raise RungError(f"{role} {url} {state}; the router has {summary(found)}")
+                raise NotYetError(f"{role} {url} {state}; the router has {summary(found)}")
     extra = set(found) - {url.rstrip("/") for urls in subject["expected_workers"].values() for url in urls}
     if extra:
         raise RungError(f"the router also sends to {', '.join(sorted(extra))}, which the plan does not have")
@@ -145,8 +165,9 @@ def streams(subject: dict[str, Any]) -> str:
 
 WORKER_RUNGS: list[Rung] = [("process", process_runs), ("ports", ports_open), ("health", health_ok)]
 ROUTER_RUNGS: list[Rung] = [
-    ("process", process_runs), ("ports", ports_open), ("readiness", router_ready), ("workers", worker_counts),
-    ("completion", completes), ("known-answers", known_answers), ("streaming", streams),
+    ("process", process_runs), ("ports", ports_open), ("readiness", settled(router_ready)),
+    ("workers", settled(worker_counts)), ("completion", settled(completes)), ("known-answers", known_answers),
+    ("streaming", streams),
 ]  # fmt: skip
 
 
@@ -176,7 +197,8 @@ def ask(subject: dict[str, Any], question: str, max_tokens: int) -> str:
                  chat(subject, question, max_tokens, stream=False)) as response:  # fmt: skip
         text = response.read().decode("utf-8", "replace")
         if response.status != 200:
-            raise RungError(f"a chat completion answers {response.status}: {text[:200]}")
+            kind = NotYetError if response.status == 503 else RungError
+            raise kind(f"a chat completion answers {response.status}: {text[:200]}")
         return str(json.loads(text)["choices"][0]["message"]["content"] or "")
 
 

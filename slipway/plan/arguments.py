@@ -74,26 +74,24 @@ def worker_settings(
 
     Without what differs between them: addresses, ports, paths and ranks.
     """
+    written = configured(settings)
     table = {choice.name: choice.value for choice in choices if choice.kind == "flag" and choice.how == "table"}
-    pair = role != "unified"
     layers = [
-        ("recipe", {**(recipe.arguments if recipe else {}), **_transfer(recipe, pair)}),
-        ("configured", _parallel(settings, release)),
-        ("table", table),
-        ("configured", configured(settings)),
+        ("recipe", {**(recipe.arguments if recipe else {}), **_transfer(recipe)}),
+        ("configured", {**_parallel(settings, release), **written}),
+        ("table", {name: value for name, value in table.items() if name not in written}),
     ]
     found: dict[str, Setting] = {}
     for origin, values in layers:
         found.update({name: Setting(name, value, origin) for name, value in values.items()})
-    last = ("disaggregation_transfer_backend",)
-    kept = [setting for name, setting in found.items() if name not in last and setting.value is not None]
-    mode = [Setting("disaggregation_mode", role, "configured")] if pair else []
-    transfer = [found[name] for name in last if pair and name in found and found[name].value is not None]
-    return (*kept, *mode, *transfer)
+    transfer = found.pop("disaggregation_transfer_backend", None)
+    pair = [Setting("disaggregation_mode", role, "configured"), *([transfer] if transfer else [])]
+    kept = [*found.values(), *(pair if role != "unified" else [])]
+    return tuple(setting for setting in kept if setting.value is not None)
 
 
-def _transfer(recipe: Recipe | None, pair: bool) -> dict[str, Any]:
-    backend = recipe.transfer_backend if recipe and pair else None
+def _transfer(recipe: Recipe | None) -> dict[str, Any]:
+    backend = recipe.transfer_backend if recipe else None
     return {"disaggregation_transfer_backend": backend} if backend else {}
 
 
@@ -179,6 +177,7 @@ def router_argv(
         "--worker-startup-check-interval", "1",
         "--health-check-interval-secs", str(settings.health_check_interval_s),
         "--health-failure-threshold", str(settings.health_failure_threshold),
+        "--cb-timeout-duration-secs", str(settings.circuit_open_s),
         "--request-timeout-secs", str(settings.request_timeout_s),
     ]  # fmt: skip
     return (python, "-m", "smg.launch_router", *mode, *flags, *_router_extra(settings.server_args))
