@@ -13,7 +13,6 @@ from slipway.plan.model import HostPlan, Instance
 from slipway.plan.paths import instance_tmp
 from slipway.services import Manager, Supervisor
 
-
 # What a manager says of a start that needs no start, or whose end is seen better in the instance's own log.
 HARMLESS = ("already started", "spawn error", "abnormal termination", "not loaded")
 
@@ -45,7 +44,7 @@ class Services:
         return {"pid": output.stdout[-1]} if output.ok and output.stdout[-1:][0].strip().isdigit() else {}
 
     def start(self, instance: str) -> None:
-        """Start; one that runs is left alone, and one that dies at once is for whoever watches it. Raises RemoteError."""
+        """Start; one that runs is left alone, one that dies at once is for whoever watches. Raises RemoteError."""
         for words in self.manager.start(instance):
             output = execute(self.host, words)
             if not output.ok and not any(text in output.said for text in HARMLESS):

@@ -10,7 +10,7 @@ QUESTION = "What is 17*23? Answer with the number only."
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The whole path with the simulated engine: supervisor, the real router, a prefill and a decode."""
-    site = Site("sim", tmp_path_factory.mktemp("r"), 41000, {"engine.kind": "simulator"})
+    site = Site("sim", tmp_path_factory.mktemp("r"), 21000, {"engine.kind": "simulator"})
     first = site.deploy()
     site.first = first
     assert first.rc == 0, first.out
