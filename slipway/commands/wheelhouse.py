@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Fill the folder for every Python that the plan uses; 1 when something cannot be had."""
     from slipway.agent.manifest import ManifestError
     from slipway.agent.wheelhouse import WheelhouseError, fill
-    from slipway.cli import plan_of
+    from slipway.commands.opening import plan_of
 
     plan = plan_of(arguments)
     if plan is None:

@@ -128,7 +128,7 @@ def _plan(draft: _Draft) -> Plan:
         instances=instances,
         simulated=any(host.engine.kind == "simulator" for host in draft.deployment.hosts),
         decisions=tuple(described(one, names) for one, names in groups),
-        findings=tuple(_findings(draft, instances)),
+        findings=tuple(dict.fromkeys(_findings(draft, instances))),
     )
 
 

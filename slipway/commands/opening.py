@@ -1,0 +1,55 @@
+"""What commands share: the inventory's arguments, opening it, and the plan made without asking other hosts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from slipway.front import Opened, open_inventory
+from slipway.local import local_facts
+from slipway.plan.make import Made
+from slipway.plan.model import Plan
+
+
+def add_inventory(parser: argparse.ArgumentParser, default: str | None = "inventory.py") -> None:
+    """The inventory and its overrides."""
+    text = f"default: {default}" if default else "an inventory, whose plan is then looked at"
+    parser.add_argument("inventory", nargs="?", default=default, help=text)
+    parser.add_argument(
+        "--data", action="append", default=[], metavar="KEY.PATH=VALUE", help="override, as pyinfra's --data"
+    )
+
+
+def opened_of(arguments: argparse.Namespace) -> Opened | None:
+    """The inventory, or None after printing everything that is wrong with its configuration."""
+    from slipway.config.errors import InvalidConfigError
+
+    overrides = dict(_override(item) for item in arguments.data)
+    try:
+        return open_inventory(Path(arguments.inventory).resolve(), overrides)
+    except InvalidConfigError as error:
+        print(error, file=sys.stderr)
+        return None
+
+
+def made_of(arguments: argparse.Namespace) -> Made | None:
+    """The plan with what led to it, or None after printing what is wrong with the configuration."""
+    opened = opened_of(arguments)
+    return None if opened is None else opened.make(local_facts(opened.deployment))
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan | None:
+    """The plan, or None after printing what is wrong with the configuration."""
+    made = made_of(arguments)
+    return None if made is None else made.plan
+
+
+def _override(item: str) -> tuple[str, Any]:
+    key, _, text = item.partition("=")
+    try:
+        return key, json.loads(text)
+    except ValueError:
+        return key, text
