@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def hosts(inventory: str, variables: Mapping[str, Any]) -> list[tuple[str, dict[
     if not _under_pyinfra():
         return []
     opened = opened_inventory(Path(inventory).resolve(), groups)
+    _check_limit(opened, [*groups, Path(inventory).stem])
     return [
         (
             host.name,
@@ -40,6 +42,16 @@ def hosts(inventory: str, variables: Mapping[str, Any]) -> list[tuple[str, dict[
         )
         for host in opened.deployment.hosts
     ]
+
+
+def _check_limit(opened: Opened, groups: list[str]) -> None:
+    """pyinfra only warns of a --limit that names nobody, deploys nothing and calls that a success."""
+    names = [host.name for host in opened.deployment.hosts]
+    for option_name in ("limit", "exclude"):
+        for pattern in _options.get(option_name) or ():
+            if pattern not in groups and not any(fnmatch(name, pattern) for name in names):
+                allowed = ", ".join(dict.fromkeys([*names, *groups]))
+                raise InventoryError(f"--{option_name} {pattern}: no such host or group; must be one of {allowed}")
 
 
 def opened_inventory(inventory: Path, groups: Mapping[str, Any] | None = None) -> Opened:

@@ -11,7 +11,7 @@ from typing import Any
 from pyinfra import logger
 from pyinfra.api.host import Host
 
-from roles.remote import RemoteError, ask_agent
+from roles.remote import RemoteError, ask_agent, check
 from slipway.plan.model import HostPlan
 
 
@@ -30,6 +30,12 @@ def start(host: Host, plan: HostPlan, job: Job) -> None:
     output = ask_agent(host, plan, "job", "start", job.folder, job.key, *job.command)
     if not output.ok:
         raise RemoteError(f"the job {job.name} could not be started: {output.said}")
+
+
+def forget_ended(host: Host, plan: HostPlan, job: Job) -> None:
+    """A job that ended is no reason not to do it again: what it made may be gone or damaged since."""
+    if _status(host, plan, job)["state"] not in ("running", "absent"):
+        check(host, ["rm", "-rf", job.folder])
 
 
 def watch(host: Host, plan: HostPlan, jobs: Sequence[Job], deadline_s: float, poll_s: float = 1.0) -> None:

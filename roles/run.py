@@ -22,8 +22,10 @@ from pyinfra.api.host import Host
 
 from roles.inventory import opened_inventory, option
 from roles.probe import Probe
+from roles.secrets import SecretsError, read_secrets
 from slipway.converge.change import Change
 from slipway.converge.compare import changes_on
+from slipway.converge.limits import limit_findings
 from slipway.converge.request import state_request
 from slipway.converge.wanted import Wanted, wanted_on
 from slipway.front import Opened
@@ -74,6 +76,7 @@ def current() -> Run:
             run = _gather()
             _started.append(run)
             _refuse_errors(run.plan)
+            _unseal(run)
             refresh(run)
             _show(run)
     return _started[0]
@@ -98,6 +101,16 @@ def _gather() -> Run:
     return Run(plan, opened, facts, {name: wanted_on(plan, name) for name in hosts}, {}, hosts)
 
 
+def _unseal(run: Run) -> None:
+    """Render anew with the secrets, which only a deploy needs."""
+    try:
+        secrets = read_secrets(run.plan, run.opened.inventory.parent)
+    except SecretsError as error:
+        raise RefusedError(f"{error}\nnothing was changed") from None
+    if secrets:
+        run.wanted = {name: wanted_on(run.plan, name, secrets) for name in run.wanted}
+
+
 def _refuse_errors(plan: Plan) -> None:
     for line in finding_lines(plan.findings):
         click.echo(line, err=True)
@@ -105,16 +118,21 @@ def _refuse_errors(plan: Plan) -> None:
         raise RefusedError(f"the plan has {len(plan.errors)} error(s), printed above; nothing was changed")
 
 
-def _refuse_unreachable(hosts: Iterable[str]) -> None:
-    """A plan for half the hosts would wire prefill to a decode that is not there."""
-    failed = sorted(host.name for host in state.failed_hosts)
-    missing = failed or sorted(set(hosts) - {host.name for host in state.active_hosts} - _outside_limit())
+def _refuse_unreachable(hosts: dict[str, Host]) -> None:
+    """A plan for half the hosts would wire prefill to a decode that is not there.
+
+    Hosts outside --limit are asked too, as the plan is one for all of them, but not changed.
+    """
+    failed = {host.name for host in state.failed_hosts}
+    missing = sorted(failed or {name for name in hosts if not _connected(hosts[name])})
     if missing:
         raise RefusedError(f"cannot reach {', '.join(missing)}; nothing was changed on any host")
 
 
-def _outside_limit() -> set[str]:
-    return {host.name for host in state.inventory if not state.is_host_in_limit(host)}
+def _connected(host: Host) -> bool:
+    if not host.connected and not state.is_host_in_limit(host):
+        host.connect(show_errors=True)
+    return bool(host.connected)
 
 
 def refresh_once(run: Run) -> None:
@@ -125,11 +143,33 @@ def refresh_once(run: Run) -> None:
 
 
 def refresh(run: Run) -> None:
-    """Ask every host for its state again and compare."""
-    requests = {name: ("state", state_request(run.plan, wanted)) for name, wanted in run.wanted.items()}
-    run.states = _ask(run.hosts, requests)
+    """Ask every host for its state again and compare. What lies outside --limit is looked at and left."""
+    reread(run, run.wanted)
     for name, found in run.states.items():
-        run.changes[name] = changes_on(run.plan, run.wanted[name], run.facts[name], found)
+        changes = changes_on(run.plan, run.wanted[name], run.facts[name], found)
+        inside = state.is_host_in_limit(run.hosts[name])
+        run.changes[name] = changes if inside else []
+        if changes and not inside:
+            click.echo(f"--> {name} is outside --limit: {len(changes)} change(s) there are left", err=True)
+
+
+def left(run: Run, name: str) -> list[Change]:
+    """What a deploy would still change on one host now; for reading back what was just changed."""
+    reread(run, [name])
+    return changes_on(run.plan, run.wanted[name], run.facts[name], run.states[name])
+
+
+def reread(run: Run, names: Iterable[str]) -> None:
+    """Ask some hosts for their state again, without comparing."""
+    requests = {name: ("state", state_request(run.plan, run.wanted[name])) for name in names}
+    run.states.update(_ask(run.hosts, requests))
+
+
+def print_limits(run: Run, names: Iterable[str]) -> None:
+    """Warn of limits that running instances asked for and did not get."""
+    for name in names:
+        for line in finding_lines(limit_findings(run.plan, run.wanted[name], run.states[name])):
+            click.echo(line, err=True)
 
 
 def _ask(hosts: dict[str, Host], questions: dict[str, tuple[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -150,6 +190,7 @@ def _ask(hosts: dict[str, Host], questions: dict[str, tuple[str, Any]]) -> dict[
 def _show(run: Run) -> None:
     """Print what will change, with the reasons; record it where `slipway drift` asked for it."""
     pending = run.pending()
+    print_limits(run, run.states)
     for change in pending:
         click.echo(f"    [{change.host}] {change}", err=True)
         if change.diff and (option("dry") or option("diff")):

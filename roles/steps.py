@@ -10,6 +10,7 @@ from pyinfra.api import FunctionCommand, operation
 from pyinfra.api.host import Host
 
 from roles.remote import RemoteError
+from roles.run import current, left
 from slipway.converge.change import Change
 
 Make = Callable[[Host, Change], None]
@@ -17,7 +18,7 @@ Make = Callable[[Host, Change], None]
 
 @operation()
 def converge(changes: Iterable[Change], make: Make) -> Generator[Any, None, None]:
-    """Make each of `changes` by calling `make(host, change)`, in order; the first that fails ends it.
+    """Make each of `changes` by calling `make(host, change)`, in order, then read back; the first that fails ends it.
 
     Example: `converge(name="Folders", changes=run.here("host"), make=make_folder)`.
     """
@@ -27,6 +28,17 @@ def converge(changes: Iterable[Change], make: Make) -> Generator[Any, None, None
         return
     for change in pending:
         yield FunctionCommand(_make, (make, change), {})
+    yield FunctionCommand(read_back, (pending,), {})
+
+
+def read_back(state: Any, host: Host, made: list[Change]) -> bool:
+    """Whether the host now is as wanted in what was just changed: being told to is not being so."""
+    subjects = {change.subject for change in made if not change.subject.startswith("package ")}
+    for change in left(current(), host.name):
+        if change.subject in subjects:
+            logger.error(f"{host.print_prefix}{change.subject} was changed and is not as wanted: {change.reason}")
+            return False
+    return True
 
 
 def _make(state: Any, host: Host, make: Make, change: Change) -> bool:

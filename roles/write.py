@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pyinfra.api.host import Host
 
-from roles.remote import RemoteError, ask_agent
+from roles.remote import RemoteError, ask_agent, check
 from roles.run import current
 from slipway.converge.change import Change
 
 
 def write_file(host: Host, change: Change) -> None:
-    """Put the rendered file of `change` in its place. Raises RemoteError."""
+    """Put the rendered file of `change` in its place, or remove one that is not wanted. Raises RemoteError."""
+    if change.action == "remove":
+        check(host, ["rm", "-f", change.subject])
+        return
     file = change.data
     row = {"path": file.path, "text": file.text, "mode": file.mode, "user": file.user}
     write_rows(host, {"files": [row]})

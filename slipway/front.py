@@ -21,6 +21,7 @@ from slipway.knowledge.flags import FlagList
 from slipway.plan.facts import HostFacts
 from slipway.plan.make import Known, Made, make
 from slipway.plan.model import Files, Plan
+from slipway.plan.secrets import with_secrets
 from slipway.plan.wheelhouse import with_wheels
 
 Hosts = Sequence[str | tuple[str, Mapping[str, Any]]]
@@ -49,7 +50,8 @@ class Opened:
     def make(self, facts: Mapping[str, HostFacts]) -> Made:
         """The plan with all that led to it."""
         made = make(self.deployment, Known(facts, self.files, self.checkpoints, self.learnt))
-        return replace(made, plan=with_wheels(made.plan, self.deployment, self.files))
+        plan = with_secrets(with_wheels(made.plan, self.deployment, self.files), self.deployment)
+        return replace(made, plan=plan)
 
 
 def project_root() -> Path:

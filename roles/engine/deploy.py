@@ -15,6 +15,7 @@ from roles import jobs
 from roles.artefact import send
 from roles.remote import RemoteError, agent_command, check, execute, upload
 from roles.run import Run
+from roles.steps import read_back
 from roles.write import write_rows
 from slipway.builds.recipe import Build, recipe_named
 from slipway.bundle import agent_bundle
@@ -41,6 +42,7 @@ def builds(plan: HostPlan, changes: list[Change]) -> Generator[Any, None, None]:
         current_host.noop("every build is complete")
         return
     yield FunctionCommand(_install, (plan, [change.data for change in changes]), {})
+    yield FunctionCommand(read_back, (changes,), {})
 
 
 def _install(state: Any, host: Host, plan: HostPlan, names: list[str]) -> bool:
@@ -50,6 +52,7 @@ def _install(state: Any, host: Host, plan: HostPlan, names: list[str]) -> bool:
         wanted = [build for build in plan.builds if build.id in names]
         made = [_job(host, plan, build) for build in wanted]
         for job in made:
+            jobs.forget_ended(host, plan, job)
             jobs.start(host, plan, job)
         jobs.watch(host, plan, made, BUILD_DEADLINE_S)
     except RemoteError as error:

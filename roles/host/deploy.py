@@ -33,6 +33,7 @@ def _package(host: Host, change: Change) -> None:
             check(host, [*install, change.data])
         except RemoteError as error:
             raise RemoteError(f"{error}; install it by hand: apt-get install {change.data}") from None
+    check(host, ["dpkg-query", "--show", change.data])
 
 
 def _user(host: Host, change: Change) -> None:
@@ -40,11 +41,19 @@ def _user(host: Host, change: Change) -> None:
                  "--shell", "/usr/sbin/nologin", change.data])  # fmt: skip
 
 
+FOLDER = """set -e
+if [ -L "$1" ] || { [ -e "$1" ] && [ ! -d "$1" ]; }; then mv -f "$1" "$1.was"; fi
+mkdir -p "$1"
+chmod "$2" "$1"
+if [ "$4" = deep ] && [ "$(stat -c %U "$1")" != "$3" ]; then chown -hR "$3:" "$1"; else chown -h "$3:" "$1"; fi
+"""
+
+
 def _folder(host: Host, change: Change) -> None:
+    """A link or file in its place is set aside; what a service's user left there follows when that user is another."""
     folder = change.data
-    check(host, ["mkdir", "-p", folder.path])
-    check(host, ["chmod", folder.mode, folder.path])
-    check(host, ["chown", f"{folder.user}:", folder.path])
+    depth = "flat" if folder.user == "root" else "deep"
+    check(host, ["sh", "-c", FOLDER, "folder", folder.path, folder.mode, folder.user, depth])
 
 
 def _agent(host: Host, change: Change) -> None:

@@ -19,7 +19,7 @@ from pyinfra.api.host import Host
 
 from roles.remote import RemoteError, check
 from roles.rollout.start import wait_started
-from roles.run import Run
+from roles.run import Run, print_limits, reread
 from roles.services import Services
 from roles.steps import converge
 from roles.write import write_rows
@@ -33,7 +33,7 @@ _lock = BoundedSemaphore(1)
 @deploy("Rollout")
 def rollout(run: Run) -> None:
     """Start, restart and remove instances as their state asks for."""
-    changes = [change for change in run.here("rollout") if change.data and not change.subject.startswith("release")]
+    changes = [change for change in run.here("rollout") if not change.subject.startswith("release")]
     roll(name="Start and restart instances", run=run, changes=changes)
 
 
@@ -43,7 +43,7 @@ def roll(run: Run, changes: list[Change]) -> Generator[Any, None, None]:
 
     Example: `roll(name="Start and restart instances", run=run, changes=run.here("rollout"))`.
     """
-    if not changes:
+    if not changes and not _unsettled(run):
         current_host.noop("every instance runs what the plan says")
         return
     yield FunctionCommand(_once, (run,), {})
@@ -83,14 +83,41 @@ def _roll(run: Run) -> None:
             _remove(services[change.host], change.data)
     for batch in batches(run.plan, due):
         _restart(run, services, batch, due)
+    for change in pending:
+        if change.action == "enable":
+            _enable(services[change.host], change)
+    _settle(run)
+    reread(run, services)
+    print_limits(run, services)
+
+
+def _enable(service: Services, change: Change) -> None:
+    logger.info(f"    {service.host.name}: enable {change.data} ({change.reason})")
+    for words in service.manager.enable(change.data):
+        check(service.host, words)
+
+
+def _unsettled(run: Run) -> list[Instance]:
+    """Instances that run but did not listen yet when the host was asked: a crash or a reboot just before us."""
+    return [one for one in run.plan.instances if one.serves and not _listens(run, one)]
+
+
+def _listens(run: Run, instance: Instance) -> bool:
+    return all(str(port) in run.states[instance.host]["ports"] for port in instance.ports.values())
+
+
+def _settle(run: Run) -> None:
+    """Wait for what is still coming up by itself, so that verification asks what can answer."""
+    waiting = _unsettled(run)
+    wait_started(run, {one.host: Services(run, one.host) for one in waiting}, waiting)
 
 
 def _remove(service: Services, instance: str) -> None:
     logger.info(f"    {service.host.name}: removing {instance}")
     service.forget(instance)
     folder, files = service.manager.folder, service.plan.paths["services"]
-    doomed = [f"{folder}/{service.manager.file_name(instance)}", f"{files}/{instance}.env", f"{files}/{instance}.run"]
-    check(service.host, ["rm", "-f", *doomed])
+    doomed = [f"{files}/{instance}.{kind}" for kind in ("env", "run", "secret")]
+    check(service.host, ["rm", "-f", f"{folder}/{service.manager.file_name(instance)}", *doomed])
 
 
 def _restart(run: Run, services: dict[str, Services], batch: list[Instance], due: dict[str, Change]) -> None:
@@ -120,6 +147,7 @@ def _recorder(run: Run) -> Callable[[Host, Change], None]:
         rows += [
             {"path": f"{folder}/files/{file.path.rpartition('/')[2]}", "text": file.text, "mode": "644", "user": ""}
             for file in run.wanted[host.name].files
+            if not file.sealed
         ]
         about = f'{{"release": {number}, "who": "{_who()}", "when": "{_now()}"}}\n'
         rows.append({"path": f"{folder}/about.json", "text": about, "mode": "644", "user": ""})

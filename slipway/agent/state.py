@@ -17,24 +17,30 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 import xmlrpc.client
 from collections.abc import Iterator
 from typing import Any
 
 SMALL = 64 * 1024 * 1024  # bytes up to which a folder is hashed on each look; beyond it sizes and stamps must do
-MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG")
+MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG", "SLIPWAY_SECRETS")
+LIMITS = {"Max locked memory": "memlock", "Max open files": "nofile"}
 
 
 def read_state(request: dict[str, Any]) -> dict[str, Any]:
     """Answer a request.
 
-    files: paths -> kind, sha256, mode, user, group, target. folders: {path: {name: [size, sha256]}} -> list of
+    files: paths -> kind, sha256, mode, user, group, changed (when), target, and text where it is short; sealed:
+    the same without the text. folders: {path: {name: [size, sha256]}} -> list of
     what differs. builds: paths of builds -> absent, incomplete, complete or damaged. services: {manager, names,
     control} -> state, pid, config. ports: numbers -> who listens. users: names -> whether they exist.
     disks: paths -> free bytes. listings: folders -> their entries' names.
     """
     return {
-        "files": {path: file_state(path) for path in request.get("files", [])},
+        "files": {
+            **{path: file_state(path) for path in request.get("files", [])},
+            **{path: sealed_state(path) for path in request.get("sealed", [])},
+        },
         "folders": {path: folder_problems(path, want) for path, want in request.get("folders", {}).items()},
         "builds": {path: build_state(path) for path in request.get("builds", [])},
         "services": service_states(request.get("services", {})),
@@ -52,7 +58,8 @@ def file_state(path: str) -> dict[str, Any]:
     except OSError as error:
         missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
         return {"kind": "absent"} if missing else {"kind": "unreadable", "error": str(error)}
-    state = {
+    state: dict[str, Any] = {
+        "changed": info.st_ctime,
         "mode": format(stat.S_IMODE(info.st_mode), "o"),
         "user": name_of(pwd.getpwuid, info.st_uid),
         "group": name_of(grp.getgrgid, info.st_gid),
@@ -64,6 +71,11 @@ def file_state(path: str) -> dict[str, Any]:
     if not stat.S_ISREG(info.st_mode):
         return {**state, "kind": "other"}
     return {**state, "kind": "file", "size": info.st_size, **content(path, info.st_size)}
+
+
+def sealed_state(path: str) -> dict[str, Any]:
+    """As file_state, of a file whose text must not leave the host."""
+    return {key: value for key, value in file_state(path).items() if key != "text"}
 
 
 def content(path: str, size: int) -> dict[str, Any]:
@@ -148,7 +160,8 @@ def fingerprint(path: str) -> tuple[str, int]:
             if relative == "complete" or name.endswith(".pyc"):
                 continue
             info = os.lstat(full)
-            digest.update(f"{relative}\0{info.st_size}\0{info.st_mtime_ns}\0{info.st_mode}\n".encode())
+            target = os.readlink(full) if stat.S_ISLNK(info.st_mode) else ""
+            digest.update(f"{relative}\0{info.st_size}\0{info.st_mtime_ns}\0{info.st_mode}\0{target}\n".encode())
             count += 1
     return digest.hexdigest(), count
 
@@ -164,11 +177,44 @@ def service_states(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def process_facts(pid: int) -> dict[str, Any]:
-    """Marks of a live process and since when it runs, in seconds since 1970."""
+    """What a service's live process says of itself: marks, user, since when it runs, what the kernel granted it."""
+    if not pid or not os.path.isdir(f"/proc/{pid}"):
+        return {}
+    return {**process_marks(pid), "user": process_user(pid), "since": process_start(pid), "limits": limits_of(pid)}
+
+
+def process_user(pid: int) -> str:
+    """Name of the user that a process runs as; the number when the user is gone."""
     try:
-        return {**process_marks(pid), "since": os.stat(f"/proc/{pid}").st_mtime} if pid else {}
+        return name_of(pwd.getpwuid, os.stat(f"/proc/{pid}").st_uid)
+    except OSError:
+        return ""
+
+
+def process_start(pid: int) -> float:
+    """When a process started, in seconds since 1970; 0 when that cannot be read."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        with open("/proc/uptime", encoding="ascii") as file:
+            uptime = float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def limits_of(pid: int) -> dict[str, str]:
+    """The limits that services ask for, as the process has them: soft values, 'unlimited' where there is none."""
+    found = {}
+    try:
+        with open(f"/proc/{pid}/limits", encoding="ascii", errors="replace") as file:
+            for line in file:
+                for title, name in LIMITS.items():
+                    if line.startswith(title):
+                        found[name] = line[len(title) :].split()[0]
     except OSError:
         return {}
+    return found
 
 
 def systemd_states(names: list[str], _control: str) -> dict[str, Any]:
@@ -187,8 +233,9 @@ def systemd_state(block: dict[str, str]) -> dict[str, Any]:
     active, unit_file = block.get("ActiveState", ""), block.get("UnitFileState", "")
     states = {"active": "running", "activating": "starting", "deactivating": "stopping", "failed": "failed"}
     loaded = block.get("LoadState", "")
+    state = states.get(active, "stopped") if loaded != "not-found" or active == "active" else "absent"
     return {
-        "state": states.get(active, "stopped") if loaded != "not-found" else "absent",
+        "state": "restarting" if block.get("SubState") == "auto-restart" else state,
         "pid": int(block.get("MainPID") or 0),
         "enabled": unit_file in ("enabled", "static"),
         "masked": loaded == "masked" or unit_file.startswith("masked"),

@@ -82,6 +82,7 @@ class WorkerSettings:
     cuda_graph_max_bs: int | None
     server_args: Mapping[str, Any]
     env: Mapping[str, str]
+    secret_env: Mapping[str, Mapping[str, str]]
     start_budget_s: int
     drain_s: int
 
@@ -101,6 +102,7 @@ class RouterSettings:
     request_timeout_s: int
     server_args: Mapping[str, Any]
     env: Mapping[str, str]
+    secret_env: Mapping[str, Mapping[str, str]]
     start_budget_s: int
 
 
@@ -123,6 +125,7 @@ class HostSettings:
     root: str | None
     address: str | None
     hardware: Any
+    packages: str
     service: ServiceSettings
     engine: EngineSettings
     model: ModelSettings

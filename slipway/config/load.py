@@ -149,6 +149,7 @@ def _host(name: str, data: Mapping[str, Any], groups: Sequence[str]) -> HostSett
         root=full["root"],
         address=full["address"],
         hardware=full["hardware"],
+        packages=full["host"]["packages"],
         service=typed(ServiceSettings, full["service"]),
         engine=typed(EngineSettings, full["engine"]),
         model=typed(ModelSettings, full["model"]),

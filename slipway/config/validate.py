@@ -56,7 +56,8 @@ def _explain(violation: Violation, merged: Merged) -> Iterator[ConfigError]:
         return
     origin = merged.origin(path)
     allowed = _allowed(violation)
-    yield ConfigError(origin.file, origin.line, dotted(path), show(violation.instance), allowed, _hint(violation))
+    found = "a value that is not shown" if "secret_env" in path else show(violation.instance)
+    yield ConfigError(origin.file, origin.line, dotted(path), found, allowed, _hint(violation))
 
 
 def _unknown_keys(violation: Violation, merged: Merged, path: KeyPath) -> Iterator[ConfigError]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Action = Literal["create", "update", "remove", "install", "start", "restart", "stop", "refuse"]
+Action = Literal["create", "update", "remove", "install", "reload", "start", "restart", "enable", "stop", "refuse"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Change:
     subject: str
     reason: str
     diff: str = ""
-    data: Any = None
+    data: Any = field(default=None, repr=False)  # may hold a secret, and pyinfra prints arguments
 
     def __str__(self) -> str:
         return f"{self.action} {self.subject}: {self.reason}"

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.builds.recipe import engine_recipes_of
 from slipway.plan.facts import HostFacts
-from slipway.plan.model import HostPlan, Instance, Plan, to_json
+from slipway.plan.model import HostPlan, Plan, to_json
 from slipway.plan.preflight import missing_packages
 
 from .change import Action, Change, text_diff
+from .due import due_services
 from .request import agent_path, build_ids
 from .wanted import Wanted
 
 State = Mapping[str, Any]
+RELEASE_LINK = re.compile(r"releases/[0-9]+")
 
 
 def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State) -> list[Change]:
@@ -33,8 +36,7 @@ def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State) -> li
         *_files(wanted, state),
         *_stale(plan, wanted, state),
     ]
-    restarts = list(_services(plan, wanted, state, found))
-    return [*found, *restarts, *_release(plan, host, state)]
+    return [*found, *due_services(plan, wanted, state, found), *_release(plan, host, state)]
 
 
 def _refusals(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
@@ -68,6 +70,8 @@ def _user(host: HostPlan, state: State) -> Iterator[Change]:
 def _folders(wanted: Wanted, state: State) -> Iterator[Change]:
     for folder in wanted.folders:
         found = state["files"][folder.path]
+        if folder.path == wanted.host.paths["root"] and found["kind"] == "link":
+            continue  # ROOT on another disk, by the operator's choice
         reason = _folder_reason(found, folder.user, folder.mode)
         if reason:
             action: Action = "create" if found["kind"] == "absent" else "update"
@@ -116,15 +120,31 @@ def _checkpoint(host: HostPlan, state: State) -> Iterator[Change]:
 def _files(wanted: Wanted, state: State) -> Iterator[Change]:
     for file in wanted.files:
         found = state["files"][file.path]
-        if found["kind"] != "file":
-            yield Change(wanted.host.name, file.role, "create", file.path, f"it is {found['kind']}",
-                         text_diff(file.path, "", file.text), file)  # fmt: skip
-        elif ("text" in found and found["text"] != file.text) or "text" not in found:
-            diff = text_diff(file.path, found.get("text", ""), file.text)
-            yield Change(wanted.host.name, file.role, "update", file.path, "its content differs", diff, file)
+        if found["kind"] == "absent":
+            action, reason = "create", "it is absent"
+        elif found["kind"] != "file":
+            action, reason = "update", f"it is {_article(found['kind'])}{found.get('target', '')}"
+        elif file.differs(found):
+            action, reason = "update", "its content differs"
         elif (found["user"], found["mode"]) != (file.user, file.mode):
-            reason = f"it is {found['user']} {found['mode']}; must be {file.user} {file.mode}"
-            yield Change(wanted.host.name, file.role, "update", file.path, reason, data=file)
+            action, reason = "update", f"it is {found['user']} {found['mode']}; must be {file.user} {file.mode}"
+        else:
+            continue
+        diff = text_diff(file.path, found.get("text", ""), file.text) if file.differs(found) and not file.sealed else ""
+        yield Change(wanted.host.name, file.role, action, file.path, reason, diff, file)  # type: ignore[arg-type]
+    yield from _unsealed(wanted, state)
+
+
+def _article(kind: str) -> str:
+    return {"link": "a link to ", "folder": "a folder"}.get(kind, kind)
+
+
+def _unsealed(wanted: Wanted, state: State) -> Iterator[Change]:
+    """Secrets that nobody configures any more do not stay."""
+    folder, current = wanted.host.paths["services"], {file.path for file in wanted.files}
+    for name in state["listings"].get(folder, []):
+        if name.endswith(".secret") and f"{folder}/{name}" not in current:
+            yield Change(wanted.host.name, "worker", "remove", f"{folder}/{name}", "no secrets are configured for it")
 
 
 def _stale(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
@@ -138,51 +158,38 @@ def _stale(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
                          "the plan no longer has it", data=instance)  # fmt: skip
 
 
-def _services(plan: Plan, wanted: Wanted, state: State, before: list[Change]) -> Iterator[Change]:
-    """A start or restart is due by what runs, not by what this run changed."""
-    replaced = _replaced(before)
-    for instance in plan.on(wanted.host.name):
-        service = state["services"][wanted.manager.service(instance.name)]
-        action, reason = _service_due(instance, service, wanted.configs[instance.name], replaced)
-        if action:
-            yield Change(wanted.host.name, "rollout", action, f"instance {instance.name}", reason, data=instance)
-
-
-def _replaced(before: list[Change]) -> set[str]:
-    """Builds and checkpoints under a running process that are about to be replaced."""
-    return {change.subject.partition(" ")[2] for change in before if change.role in ("engine", "checkpoint")}
-
-
-def _service_due(
-    instance: Instance, service: Mapping[str, Any], config: str, replaced: set[str]
-) -> tuple[Action | None, str]:
-    if service.get("masked"):
-        return "start", "its service is masked; it is unmasked and started"
-    if service["state"] not in ("running", "starting"):
-        return "start", f"it is {service['state']}"
-    if service.get("config") != config:
-        return "restart", f"it runs configuration {service.get('config', 'unknown')}; wanted is {config}"
-    if instance.build in replaced or any(path in replaced for path in instance.argv):
-        return "restart", "what it runs from is replaced"
-    if service.get("reload_due"):
-        return "restart", "its definition changed since it was loaded"
-    return ("start", "it would not start at boot") if not service["enabled"] else (None, "")
-
-
 def _release(plan: Plan, host: HostPlan, state: State) -> Iterator[Change]:
     """The record of what is deployed; written last, when everything else holds."""
     text = release_text(plan)
+    link = state["files"][f"{host.paths['deployment']}/current"]
     found = state["files"][f"{host.paths['deployment']}/current/plan.json"]
+    target = link.get("target", "")
     recorded = found.get("text") == text or found.get("sha256") == _sha(text)
-    if not recorded:
-        number = next_release(state["listings"].get(host.paths["releases"], []))
-        reason = "no release is current" if found["kind"] == "absent" else "the plan differs from the current release"
-        yield Change(host.name, "rollout", "create", f"release {number}", reason, data=(number, text))
+    if recorded and RELEASE_LINK.fullmatch(target):
+        return
+    if link["kind"] == "absent":
+        reason = "no release is current"
+    elif not RELEASE_LINK.fullmatch(target):
+        reason = f"current is {link['kind']} {target}".strip() + "; must be a link to a release"
+    else:
+        reason = f"{target} is not there" if found["kind"] == "absent" else "the plan differs from the current release"
+    number = next_release(state["listings"].get(host.paths["releases"], []))
+    yield Change(host.name, "rollout", "create", f"release {number}", reason, data=(number, text))
 
 
 def release_text(plan: Plan) -> str:
-    """The plan as a release records it."""
-    return json.dumps(to_json(plan), indent=1, sort_keys=True) + "\n"
+    """The plan as a release records it: without what differs between controllers or from look to look."""
+    data = to_json(plan)
+    del data["findings"]
+    return json.dumps(_placeless(data), indent=1, sort_keys=True) + "\n"
+
+
+def _placeless(data: Any) -> Any:
+    """Folders on the controller are left out: another checkout of the same deploys the same."""
+    if isinstance(data, dict):
+        files = set(data) == {"source", "entries"}
+        return {key: _placeless(value) for key, value in data.items() if not (files and key == "source")}
+    return [_placeless(item) for item in data] if isinstance(data, list) else data
 
 
 def next_release(names: list[str]) -> int:

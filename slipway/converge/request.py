@@ -17,16 +17,20 @@ def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
     return {
         "files": [
             *(folder.path for folder in wanted.folders),
-            *(file.path for file in wanted.files),
+            *(file.path for file in wanted.files if not file.sealed),
             agent_path(host),
             f"{host.paths['deployment']}/current",
             f"{host.paths['deployment']}/current/plan.json",
         ],
+        "sealed": [file.path for file in wanted.files if file.sealed],
         "folders": _checkpoint(host),
         "builds": [f"{host.paths['engines']}/{build}" for build in build_ids(host)],
         "services": {
             "manager": host.manager,
-            "names": [wanted.manager.service(instance.name) for instance in instances],
+            "names": [
+                *(wanted.manager.service(instance.name) for instance in instances),
+                *(wanted.manager.companions if instances else ()),
+            ],
             "control": wanted.manager.control,
         },
         "ports": sorted({port for one in instances for port in (*one.ports.values(), *one.reserved.values())}),

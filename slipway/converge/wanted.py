@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slipway.plan.model import HostPlan, Instance, Plan
@@ -23,28 +24,60 @@ class Folder:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What one host must hold. configs: instance -> hash of everything its process reads at start."""
+    """What one host must hold.
+
+    By instance: configs, the hash of everything its process reads at start; reads, the files that it reads;
+    marks, which tell one set of secrets from another and lie nowhere but beside them.
+    """
 
     host: HostPlan
     manager: Manager
     folders: tuple[Folder, ...]
     files: tuple[RenderedFile, ...]
     configs: dict[str, str]
+    reads: dict[str, tuple[str, ...]]
+    marks: dict[str, str]
 
 
-def wanted_on(plan: Plan, name: str) -> Wanted:
-    """Render everything for host `name`."""
+Secrets = Mapping[str, Mapping[str, str]]  # instance -> variable -> value
+
+
+def wanted_on(plan: Plan, name: str, secrets: Secrets | None = None) -> Wanted:
+    """Render everything for host `name`. secrets: what the plan only names."""
     host = plan.host(name)
     manager = manager_of(host, plan.deployment)
     instances = plan.on(name)
     files: list[RenderedFile] = list(manager.host_files(instances)) if instances else []
-    configs: dict[str, str] = {}
+    configs, reads, marks = {}, {}, {}
     for instance in instances:
         own = manager.instance_files(instance)
         configs[instance.name] = _hash(instance, own)
-        files += [*own, _environment(plan, manager, instance, configs[instance.name])]
+        own = [*own, _environment(plan, manager, instance, configs[instance.name])]
+        if instance.secrets:
+            values = (secrets or {}).get(instance.name, {})
+            marks[instance.name] = secrets_mark(values)
+            own.append(_sealed(plan, manager, instance, {**values, "SLIPWAY_SECRETS": marks[instance.name]}))
+        reads[instance.name] = tuple(file.path for file in own)
+        files += own
     owner = "root" if host.manager == "systemd" else host.user
-    return Wanted(host, manager, _folders(plan, host, owner), tuple(replace(f, user=owner) for f in files), configs)
+    owned = tuple(replace(file, user=owner) for file in files)
+    return Wanted(host, manager, _folders(plan, host, owner), owned, configs, reads, marks)
+
+
+def secrets_mark(values: Mapping[str, str]) -> str:
+    """Tells one set of secrets from another. Lies only in the sealed file and in the process: short secrets could be
+    guessed from it."""
+    text = "\0".join(f"{key}={value}" for key, value in sorted(values.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _sealed(plan: Plan, manager: Manager, instance: Instance, values: Mapping[str, str]) -> RenderedFile:
+    text = render("environment.j2", instance=instance, deployment=plan.deployment, env=values)
+    return RenderedFile(manager.secrets_path(instance.name), text, "600", "", _role(instance), sealed=True)
+
+
+def _role(instance: Instance) -> str:
+    return "router" if instance.role == "router" else "worker"
 
 
 def _hash(instance: Instance, files: list[RenderedFile]) -> str:
@@ -57,8 +90,7 @@ def _hash(instance: Instance, files: list[RenderedFile]) -> str:
 def _environment(plan: Plan, manager: Manager, instance: Instance, config: str) -> RenderedFile:
     env = {**instance.env, "SLIPWAY_CONFIG": config}
     text = render("environment.j2", instance=instance, deployment=plan.deployment, env=env)
-    role = "router" if instance.role == "router" else "worker"
-    return RenderedFile(manager.environment_path(instance.name), text, "644", "", role)
+    return RenderedFile(manager.environment_path(instance.name), text, "644", "", _role(instance))
 
 
 def _folders(plan: Plan, host: HostPlan, owner: str) -> tuple[Folder, ...]:

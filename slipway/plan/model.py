@@ -41,7 +41,7 @@ class Instance:
     role: prefill, decode, unified or router. ports: what it accepts connections on, by use. reserved: ports that its
     ranks meet on, not open to others. argv: its command line. env: its environment, complete. clean_exit: how a
     clean stop ends, '0' or 'SIGKILL'. serves_at: its base URL as the other hosts and the router see it.
-    placed: why those GPUs.
+    placed: why those GPUs. secrets: variable -> where the controller finds it, {env: NAME} or {file: PATH}.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Instance:
     leader: str
     reserved: Mapping[str, int]
     placed: str
+    secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def serves(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from slipway.builds.recipe import Recipe
 from slipway.config.deployment import HostSettings
 from slipway.finding import Finding
@@ -55,13 +57,24 @@ def _recipe(host: HostSettings, recipe: Recipe | None) -> list[Finding]:
 
 
 def _libraries(host: HostSettings, facts: HostFacts, recipe: Recipe | None) -> list[Finding]:
-    """Missing system libraries: installed by role host where we are root; named where we are not."""
+    """Missing system libraries: installed by role host where it may and can; named here, before any change, else."""
     missing = missing_packages(facts, recipe)
-    if not missing or facts.superuser:
+    if not missing or (facts.superuser and _installs(host, facts)):
         return []
-    fix = f"sudo apt-get install {' '.join(missing.values())}"
-    text = f"system libraries are missing: {', '.join(missing)}"
+    why = "" if facts.superuser else " (the login may not install them)"
+    if facts.superuser and host.packages == "auto":
+        why = " (the host has no default route, so it is not tried to install them)"
+    fix = f"sudo apt-get install {' '.join(dict.fromkeys(missing.values()))}; host.packages says who does it"
+    text = f"system libraries are missing: {', '.join(missing)}{why}"
     return [Finding("system-library-missing", "error", host.name, text, fix)]
+
+
+def _installs(host: HostSettings, facts: HostFacts) -> bool:
+    """Whether role host installs packages here; `auto` needs a way out to where packages are."""
+    if host.packages != "auto":
+        return host.packages == "install"
+    network = facts.probe.get("network")
+    return not isinstance(network, Mapping) or bool(network.get("default_route", True))
 
 
 def missing_packages(facts: HostFacts, recipe: Recipe | None) -> dict[str, str]:

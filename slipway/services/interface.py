@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from slipway.plan.model import HostPlan, Instance
@@ -24,13 +26,21 @@ ROUTER_LIMITS = Limits(memlock="", nofile="1048576")  # it locks no memory
 
 @dataclass(frozen=True)
 class RenderedFile:
-    """A text that lies on a host. role: whose file it is. mode: octal, as ls never shows it."""
+    """A text that lies on a host. role: whose file it is. mode: octal, as ls never shows it.
+
+    sealed: it holds secrets, so its text is never shown and never read back.
+    """
 
     path: str
-    text: str
+    text: str = field(repr=False)
     mode: str
     user: str
     role: str
+    sealed: bool = False
+
+    def differs(self, found: Mapping[str, Any]) -> bool:
+        """Whether what a state probe found at the path has another content."""
+        return bool(found.get("sha256") != hashlib.sha256(self.text.encode()).hexdigest())
 
 
 class Manager(ABC):
@@ -68,6 +78,16 @@ class Manager(ABC):
     def control(self) -> str:
         """What a state probe must know to ask the manager; '' when nothing."""
 
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """What else must run and be enabled beside the instances."""
+        return ()
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether the manager keeps definitions in memory until it is told to read them again."""
+        return False
+
     @abstractmethod
     def reload(self) -> list[list[str]]:
         """Make the manager read changed definitions; nothing is started or stopped."""
@@ -75,6 +95,10 @@ class Manager(ABC):
     @abstractmethod
     def start(self, instance: str) -> list[list[str]]:
         """Start now, and at boot where there is one."""
+
+    def enable(self, companion: str) -> list[list[str]]:  # noqa: ARG002 - for managers that have some
+        """Start one of `companions`, now and at boot."""
+        return []
 
     @abstractmethod
     def stop(self, instance: str) -> list[list[str]]:
@@ -95,6 +119,10 @@ class Manager(ABC):
     def environment_path(self, instance: str) -> str:
         """The instance's environment file."""
         return f"{self.host.paths['services']}/{instance}.env"
+
+    def secrets_path(self, instance: str) -> str:
+        """The instance's secrets, which only who starts it can read."""
+        return f"{self.host.paths['services']}/{instance}.secret"
 
     def _file(self, path: str, template: str, role: str, mode: str = "644", **values: Any) -> RenderedFile:
         text = render(template, host=self.host, deployment=self.deployment, manager=self, **values)

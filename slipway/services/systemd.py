@@ -7,7 +7,6 @@ from slipway.plan.paths import instance_tmp
 
 from .interface import Manager, RenderedFile
 
-
 HOMES = ("/home/", "/root/", "/run/user/")  # what ProtectHome hides
 
 
@@ -30,6 +29,16 @@ class Systemd(Manager):
     def target(self) -> str:
         """The unit that stands for the whole deployment on this host."""
         return f"slipway-{self.deployment}.target"
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """The target: instances start at boot through it."""
+        return (self.target,)
+
+    @property
+    def reads_again(self) -> bool:
+        """By daemon-reload."""
+        return True
 
     def service(self, instance: str) -> str:
         """Unit name."""
@@ -73,6 +82,10 @@ class Systemd(Manager):
             ["systemctl", "enable", "--quiet", self.target, unit],
             ["systemctl", "start", "--no-block", unit],
         ]
+
+    def enable(self, companion: str) -> list[list[str]]:
+        """Its instances run already, so starting the target only says so."""
+        return [["systemctl", "enable", "--quiet", companion], ["systemctl", "start", companion]]
 
     def stop(self, instance: str) -> list[list[str]]:
         """Waits until the unit is down."""

@@ -1,0 +1,49 @@
+"""Reads the secrets that a plan names, on the controller, just before they are compared and sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from slipway.plan.model import Plan
+
+
+class SecretsError(Exception):
+    """Secrets that cannot be read: one line each, which names where they should be and never shows any."""
+
+
+def read_secrets(plan: Plan, folder: Path) -> dict[str, dict[str, str]]:
+    """Instance -> variable -> value. folder: the inventory's, from which paths start. Raises SecretsError."""
+    found: dict[str, dict[str, str]] = {}
+    problems: dict[str, None] = {}
+    for instance in plan.instances:
+        for name, place in instance.secrets.items():
+            try:
+                found.setdefault(instance.name, {})[name] = _checked(name, _read(name, place, folder))
+            except SecretsError as error:
+                problems[str(error)] = None
+    if problems:
+        raise SecretsError("\n".join(problems))
+    return found
+
+
+def _read(name: str, place: Mapping[str, str], folder: Path) -> str:
+    if "env" in place:
+        if place["env"] not in os.environ:
+            raise SecretsError(f"secret_env.{name}: the environment variable {place['env']} is not set here; export it")
+        return os.environ[place["env"]]
+    path = folder / Path(place["file"]).expanduser()
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise SecretsError(f"secret_env.{name}: {path} cannot be read: {reason}") from None
+
+
+def _checked(name: str, value: str) -> str:
+    """An environment file takes one line, and an empty secret is a forgotten one."""
+    if not value or not value.isprintable():
+        what = "empty" if not value else "more than one line of printable text"
+        raise SecretsError(f"secret_env.{name}: what was found is {what}; it must be one line")
+    return value
