@@ -26,6 +26,7 @@ from slipway.agent.manifest import write
 VOCABULARY = 400
 CONTEXT = 8192
 END = "<|end|>"
+LEAST_STEPS = 20
 IGNORED = -100  # cross entropy leaves out labels of this value
 INVENTED = 100  # made-up system prompts; the real ones are drilled as often as all of these together
 REPEATS = INVENTED // len(SYSTEMS)
@@ -165,7 +166,10 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2, help="fixed, since sums depend on it in the last bit")
     parser.add_argument("--min-margin", type=float, default=0.5, help="refuse a model less sure than this")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.steps < LEAST_STEPS:
+        parser.error(f"--steps {given.steps}: must be {LEAST_STEPS} or more, for the learning rate to rise and fall")
+    return given
 
 
 def main() -> int:

@@ -129,7 +129,7 @@ def test_the_script_makes_the_model_again(tmp_path: Path) -> None:
 @pytest.mark.engine
 @pytest.mark.full
 def test_a_model_that_is_not_sure_is_not_saved(tmp_path: Path) -> None:
-    made = make(tmp_path / "tiny", "--steps", "10")
+    made = make(tmp_path / "tiny", "--steps", "20")
     assert made.returncode == 1
     assert made.stderr.endswith("error: must be 0.5 or more; raise --steps\n")
     assert not (tmp_path / "tiny").exists()
