@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .deployment import (
     ROLES,
@@ -18,6 +18,7 @@ from .deployment import (
     ServiceSettings,
     VerifySettings,
     WorkerSettings,
+    freeze,
     typed,
 )
 from .errors import ConfigError, InvalidConfigError, nearest
@@ -26,6 +27,7 @@ from .source import Origin, Source, read_yaml
 from .validate import errors_of, schema, with_defaults
 
 Groups = Mapping[str, Sequence[str]]
+T = TypeVar("T")
 
 
 def load(folder: Path, groups: Groups, overrides: Mapping[str, Any], project: Path) -> Deployment:
@@ -37,13 +39,41 @@ def load(folder: Path, groups: Groups, overrides: Mapping[str, Any], project: Pa
     """
     reader = _Reader(folder, groups, overrides)
     merged = {host: reader.merged(host) for host in reader.host_names()}
-    errors = [*reader.errors, *(error for one in merged.values() for error in errors_of(one))]
+    sound = _Sound()
+    errors = [*reader.errors, *(error for one in merged.values() for error in sound.errors(one))]
     if not errors:
         errors = _unequal(merged)
     if errors:
         raise InvalidConfigError(errors)
-    hosts = tuple(_host(name, one.data, reader.groups_of(name)) for name, one in merged.items())
+    build = _Builder()
+    hosts = tuple(build.host(name, one.data, reader.groups_of(name)) for name, one in merged.items())
     return Deployment(str(project), hosts)
+
+
+class _Sound:
+    """Checks merged configuration; a section that was found right once is not checked again on the next host.
+
+    Sections are independent in the schema: none is required and none refers to another.
+    """
+
+    def __init__(self) -> None:
+        self.right: set[tuple[str, str]] = set()
+
+    def errors(self, merged: Merged) -> list[ConfigError]:
+        """Every violation in `merged`."""
+        keys = {name: (name, _text(value)) for name, value in merged.data.items()}
+        unseen = {name: merged.data[name] for name, key in keys.items() if key not in self.right}
+        if not unseen:
+            return []
+        found = errors_of(Merged(unseen, merged.origins))
+        if not found:
+            self.right.update(keys[name] for name in unseen)
+        return found
+
+
+def _text(value: Any) -> str:
+    """A value as text that equals that of an equal value; YAML has types that JSON has not."""
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 class _Reader:
@@ -55,19 +85,28 @@ class _Reader:
         self.override = _override_source(overrides)
         self.errors: list[ConfigError] = list(self.override.errors)
         self.sources = {path: self._read(path) for path in self._paths()}
+        self.alike: dict[tuple[int, ...], Merged] = {}
+        self._groups_of: dict[str, list[str]] = {}
+        for group, hosts in groups.items():
+            for host in dict.fromkeys(hosts):
+                self._groups_of.setdefault(host, []).append(group)
         self._check_names()
 
     def host_names(self) -> list[str]:
         return list(dict.fromkeys(host for hosts in self.groups.values() for host in hosts))
 
     def groups_of(self, host: str) -> list[str]:
-        return [group for group, hosts in self.groups.items() if host in hosts]
+        return self._groups_of.get(host, [])
 
     def merged(self, host: str) -> Merged:
-        """all < group < host < overrides."""
+        """all < group < host < overrides. Hosts with the same layers share one value."""
         names = [("group_vars", "all"), *(("group_vars", g) for g in self.groups_of(host)), ("host_vars", host)]
-        layers = [self.sources.get(path) for kind, name in names for path in self._files(kind, name)]
-        return merge([*(layer for layer in layers if layer), self.override])
+        found = [self.sources.get(path) for kind, name in names for path in self._files(kind, name)]
+        layers = [layer for layer in found if layer]
+        key = tuple(id(layer) for layer in layers)
+        if key not in self.alike:
+            self.alike[key] = merge([*layers, self.override])
+        return self.alike[key]
 
     def _files(self, kind: str, name: str) -> list[Path]:
         return [self.folder / kind / f"{name}{suffix}" for suffix in (".yml", ".yaml")]
@@ -140,34 +179,60 @@ def _unequal(merged: Mapping[str, Merged]) -> list[ConfigError]:
     return errors
 
 
-def _host(name: str, data: Mapping[str, Any], groups: Sequence[str]) -> HostSettings:
-    full = with_defaults(dict(data), schema())
-    return HostSettings(
-        name=name,
-        roles=tuple(role for role in ROLES if role in groups),
-        deployment=full["deployment"],
-        root=full["root"],
-        address=full["address"],
-        hardware=full["hardware"],
-        packages=full["host"]["packages"],
-        service=typed(ServiceSettings, full["service"]),
-        engine=typed(EngineSettings, full["engine"]),
-        model=typed(ModelSettings, full["model"]),
-        workers={role: _worker(data, role) for role in WORKER_ROLES if role in groups},
-        router=typed(RouterSettings, _texts(full["router"])),
-        verify=typed(VerifySettings, full["verify"]),
-        waive=full["waive"],
-    )
+class _Builder:
+    """Builds typed settings; equal sections of several hosts become one value."""
+
+    def __init__(self) -> None:
+        self.built: dict[tuple[str, str], Any] = {}
+
+    def host(self, name: str, data: Mapping[str, Any], groups: Sequence[str]) -> HostSettings:
+        """The settings of one host."""
+        return HostSettings(
+            name=name,
+            roles=tuple(role for role in ROLES if role in groups),
+            deployment=self._plain(data, "deployment"),
+            root=self._plain(data, "root"),
+            address=self._plain(data, "address"),
+            hardware=freeze(self._plain(data, "hardware")),
+            packages=with_defaults(data.get("host", {}), schema()["properties"]["host"])["packages"],
+            service=self._section(ServiceSettings, data, "service"),
+            engine=self._section(EngineSettings, data, "engine"),
+            model=self._section(ModelSettings, data, "model"),
+            workers={role: self._worker(data, role) for role in WORKER_ROLES if role in groups},
+            router=self._section(RouterSettings, data, "router"),
+            verify=self._section(VerifySettings, data, "verify"),
+            waive=freeze(self._plain(data, "waive")),
+        )
+
+    def _plain(self, data: Mapping[str, Any], key: str) -> Any:
+        return data[key] if key in data else schema()["properties"][key]["default"]
+
+    def _section(self, cls: type[T], data: Mapping[str, Any], key: str) -> T:
+        value = data.get(key, {})
+        return self._once(key, value, lambda: typed(cls, _texts(with_defaults(value, schema()["properties"][key]))))
+
+    def _worker(self, data: Mapping[str, Any], role: str) -> WorkerSettings:
+        """Role settings over those of `worker`; defaults fill what neither says."""
+        both = [data.get("worker", {}), data.get(role, {})]
+        return self._once(role, both, lambda: _worker(both, role))
+
+    def _once(self, kind: str, value: Any, make: Callable[[], T]) -> T:
+        key = (kind, _text(value))
+        if key not in self.built:
+            self.built[key] = make()
+        found: T = self.built[key]
+        return found
 
 
-def _worker(data: Mapping[str, Any], role: str) -> WorkerSettings:
-    """Role settings over those of `worker`; defaults fill what neither says."""
-    layers = [Source("worker", data=dict(data.get("worker", {}))), Source(role, data=dict(data.get(role, {})))]
+def _worker(both: list[dict[str, Any]], role: str) -> WorkerSettings:
+    layers = [Source(name, data=dict(data)) for name, data in zip(("worker", role), both, strict=True)]
     full = with_defaults(merge(layers).data, schema()["$defs"]["worker"])
     return typed(WorkerSettings, _texts(full))
 
 
 def _texts(section: dict[str, Any]) -> dict[str, Any]:
     """The environment as text: true and 1 in YAML are 'true' and '1' to a process."""
+    if "env" not in section:
+        return section
     env = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in section["env"].items()}
     return {**section, "env": env}

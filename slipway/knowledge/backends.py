@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 from slipway.knowledge import architectures, releases
@@ -131,6 +132,7 @@ def environment(choices: tuple[Choice, ...]) -> dict[str, str]:
     return {choice.name: str(choice.value) for choice in choices if choice.kind == "environment"}
 
 
+@cache
 def standing_release(release: str) -> Version:
     """Return the number whose facts hold for a release: its own, or the newest known for a commit or branch."""
     return Version.parse(release) or releases.nearest(release).version

@@ -8,6 +8,7 @@ from typing import Any
 from slipway.config.deployment import WorkerSettings
 from slipway.finding import Finding
 from slipway.knowledge import envs, gates
+from slipway.knowledge.flag_values import spell_value
 from slipway.knowledge.flags import FlagList
 
 from .arguments import PLANNED, TYPED_FLAGS, plain
@@ -30,8 +31,9 @@ def _list_borrowed(known: FlagList, subject: str) -> Iterator[Finding]:
 
 
 def spell(known: FlagList, settings: Mapping[str, Any]) -> list[str]:
-    """Settings that were found right, as argv of the release."""
-    return known.render({key: value for key, value in settings.items() if known.has(key)})
+    """Settings that were found right, as argv of the release; what it does not have is left out."""
+    meant = (known.translate(name, value) for name, value in settings.items())
+    return [word for found in meant if found is not None for word in spell_value(found[0], found[1])]
 
 
 def planned_twice(known: FlagList, subject: str, settings: WorkerSettings) -> list[Finding]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from slipway import rules
 from slipway.builds.recipe import engine_recipe
 from slipway.checkpoint import Inspection
 from slipway.config.deployment import Deployment, HostSettings
@@ -199,18 +199,11 @@ def _worker_evidence(draft: _Draft, placed: Placed, instance: Instance) -> Insta
 
 def _judged(evidence: Evidence) -> Plan:
     """The plan with the findings of rules, and those that the user accepts as notes."""
-    judged, ids = rules_of(evidence)
     waive = evidence.deployment.hosts[0].waive
-    return replace(evidence.plan, findings=apply_waivers([*evidence.plan.findings, *judged], waive, ids))
-
-
-def rules_of(evidence: Evidence) -> tuple[list[Finding], set[str]]:
-    """What the rules find, and the ids of all of them."""
-    try:
-        rules = importlib.import_module("slipway.rules")
-    except ImportError:  # while the package is being written
-        return [], set()
-    return list(rules.check(evidence)), set()
+    return replace(
+        evidence.plan,
+        findings=apply_waivers([*evidence.plan.findings, *rules.check(evidence)], waive, rules.known_ids()),
+    )
 
 
 def _topology(deployment: Deployment) -> list[Finding]:
