@@ -106,7 +106,8 @@ def test_a_weight_file_that_differs_from_its_manifest_is_never_served(unharmed, 
     weights.write_bytes(data)
     (model / "generation_config.json").touch()
 
-    done = unharmed.deploy(**{"model__path": str(model), "deployment": "other", "root": str(tmp_path / "r")})
+    done = unharmed.deploy(**{"model__path": str(model), "deployment": "other", "root": f"{unharmed.root}x"})
+    shutil.rmtree(f"{unharmed.root}x")
 
     refused(done, "model.safetensors")
 
