@@ -8,7 +8,7 @@ from slipway.hardware.checks import version
 from slipway.knowledge import releases
 
 from .constants import words_of
-from .facts import Worker, package_name, packages
+from .facts import Worker, nearest, package_name
 from .registry import worker_rule
 from .transfer import real
 
@@ -40,7 +40,7 @@ def python_release(worker: Worker) -> Iterator[str]:
 )
 def glibc_old(worker: Worker) -> Iterator[str]:
     """A host that was asked has the glibc of the release's wheel tags."""
-    known = releases.nearest(worker.entry.release)
+    known = nearest(worker.entry.release)
     glibc = worker.probed.glibc if worker.probed else ""
     least = known.glibc_min or ""
     if version(glibc) and version(least) and version(glibc)[:2] < version(least)[:2] and _engine(worker):
@@ -62,7 +62,7 @@ def _engine(worker: Worker) -> bool:
 )
 def nvcc_missing(worker: Worker) -> Iterator[str]:
     """A GPU host that was asked has nvcc, or the build has kernels compiled in advance (0.5.23 brings nvcc itself)."""
-    brought = packages(worker).keys() & {*words_of("compiled_packages"), "nvidia-cuda-nvcc"}
+    brought = worker.packages.keys() & {*words_of("compiled_packages"), "nvidia-cuda-nvcc"}
     lacking = worker.probed is not None and not worker.probed.nvcc
     if real(worker) and lacking and not brought and not worker.get("env.CUDA_HOME"):
         yield "there is no nvcc: FlashInfer and DeepGEMM compile kernels at their first use"
@@ -96,7 +96,7 @@ def nvcc_unseen(worker: Worker) -> Iterator[str]:
 )
 def toolkit_differs(worker: Worker) -> Iterator[str]:
     """The host's nvcc is of a CUDA major version that the release's wheels are built for."""
-    majors = releases.nearest(worker.entry.release).cuda_majors
+    majors = nearest(worker.entry.release).cuda_majors
     nvcc = worker.hardware.nvcc if worker.hardware else ""
     built = version(nvcc)[:1]
     if real(worker) and built and majors and built[0] not in majors and not worker.get("env.CUDA_HOME"):
@@ -114,8 +114,8 @@ def toolkit_differs(worker: Worker) -> Iterator[str]:
 )
 def flashinfer_versions_differ(worker: Worker) -> Iterator[str]:
     """flashinfer-cubin and flashinfer-jit-cache in extra_packages have the version of the release's flashinfer."""
-    pinned = releases.nearest(worker.entry.release).pins.get("flashinfer-python", "")
-    known = packages(worker)
+    pinned = worker.pins.get("flashinfer-python", "")
+    known = worker.packages
     for name in words_of("compiled_packages"):
         found = known.get(name)
         if found and pinned and found.partition("+")[0] != pinned:
@@ -132,7 +132,7 @@ def flashinfer_versions_differ(worker: Worker) -> Iterator[str]:
 )
 def pin_overridden(worker: Worker) -> Iterator[str]:
     """extra_packages names no package that the release pins to another version: kernels fit one torch only."""
-    pins = releases.nearest(worker.entry.release).pins
+    pins = worker.pins
     for line in worker.engine.extra_packages:
         name, found = package_name(line), line.partition("==")[2]
         if pins.get(name) not in (None, found) and _engine(worker):

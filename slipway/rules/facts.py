@@ -13,14 +13,17 @@ In pairs: prefill.NAME, decode.NAME, same.NAME (yes or no, unknown when one is),
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from typing import Any
 
+from slipway.builds.recipe import Build
 from slipway.config.deployment import EngineSettings, HostSettings
 from slipway.hardware import HostHardware
-from slipway.knowledge import architectures, gpus
+from slipway.knowledge import architectures, gpus, releases
+from slipway.knowledge.backends import standing_release
 from slipway.knowledge.flags import FlagList
+from slipway.knowledge.versions import Version
 from slipway.plan.evidence import Evidence, InstanceEvidence
 from slipway.plan.model import HostPlan
 
@@ -29,6 +32,11 @@ from .constants import constant
 
 TRUE, FALSE = frozenset({"1", "true", "yes", "y", "on"}), frozenset({"0", "false", "no", "n", "off"})
 _NOTHING = object()
+# What differs between workers that are alike, and what rows therefore may not ask about.
+PLACED = frozenset(
+    {"host", "port", "disaggregation_bootstrap_port", "nccl_port", "dist_init_addr", "node_rank", "model_path"}
+    | {"SGLANG_HOST_IP", "TMPDIR", "CUDA_VISIBLE_DEVICES", "SLIPWAY_INSTANCE"}
+)
 
 
 class Whole:
@@ -41,10 +49,18 @@ class Whole:
         self._settings = {host.name: host for host in evidence.deployment.hosts}
         self._planned = {host.name: host for host in evidence.plan.hosts}
         self._known: dict[str, Any] = {}
+        self._kinds: dict[Hashable, list[Worker]] = {}
 
     def of(self, *roles: str) -> tuple[Worker, ...]:
         """Workers with one of the roles; all when none is named."""
         return tuple(worker for worker in self.workers if not roles or worker.role in roles)
+
+    def kinds(self, *roles: str) -> list[list[Worker]]:
+        """Workers of the roles, those of which every fact is the same together."""
+        if not self._kinds:
+            for worker in self.workers:
+                self._kinds.setdefault(worker.kind, []).append(worker)
+        return [alike for alike in self._kinds.values() if not roles or alike[0].role in roles]
 
     def settings(self, host: str) -> HostSettings:
         """What was configured for a host."""
@@ -75,6 +91,7 @@ class Worker:
         self.name, self.role = entry.instance.name, entry.instance.role
         self._known: dict[str, Any] = {}
         self._dests: Mapping[str, Any] | None = None
+        self._packages: Mapping[str, str] | None = None
 
     def get(self, name: str) -> Any:
         """One fact of the worker, or of its deployment; None when it is unknown."""
@@ -112,13 +129,41 @@ class Worker:
         return hardware if hardware is not None and hardware.origin == "probe" else None
 
     @property
+    def kind(self) -> Hashable:
+        """Equal for workers of which every fact is the same: what rows may ask about, without looking it all up."""
+        entry, host = self.entry, self.whole.host(self.entry.instance.host)
+        flags = [item for item in entry.instance.settings.items() if item[0] not in PLACED]
+        env = [item for item in entry.instance.env.items() if item[0] not in PLACED]
+        made = (self.get("checkpoint"), self.get("checkpoint_in_place"), host.manager, host.builds)
+        seen = (entry.arch, self.get("gpu"), self.get("rdma"), self.get("nvlink"), id(entry.checkpoint))
+        return (self.role, id(entry.settings), entry.release, repr(flags), repr(env), *made, *seen)
+
+    @property
+    def pins(self) -> Mapping[str, str]:
+        """What its release, or the nearest known, pins."""
+        return nearest(self.entry.release).pins
+
+    @property
     def flags(self) -> Mapping[str, Any]:
         """What is passed, by the engine's field name, so that aliases and renames meet."""
         if self._dests is None:
-            known = FlagList.for_release(self.entry.release)
-            meant = ((known.translate(str(key), value)) for key, value in self.entry.instance.settings.items())
-            self._dests = {found[0].dest: found[1] for found in meant if found is not None}
+            release = self.entry.release
+            meant = [_meant(release, str(key), value) for key, value in self.entry.instance.settings.items()]
+            self._dests = {dest: value for dest, value in meant if dest}
         return self._dests
+
+    @property
+    def version(self) -> Version:
+        """The number of its release."""
+        return _version(self.entry.release)
+
+    @property
+    def packages(self) -> Mapping[str, str]:
+        """Packages of its engine build and their pins, `any` where a line pins none."""
+        if self._packages is None:
+            lines = (*_build_lines(self.whole.host(self.entry.instance.host).builds), *self.engine.extra_packages)
+            self._packages = pins_of(lines)
+        return self._packages
 
 
 def shown(value: Any) -> str:
@@ -135,10 +180,23 @@ def shown(value: Any) -> str:
 # --- names with a dot ---------------------------------------------------------------------------------------
 
 
+_list = cache(FlagList.for_release)
+_version = cache(standing_release)
+nearest = cache(releases.nearest)
+
+
+def _meant(release: str, name: str, value: Any) -> tuple[str, Any]:
+    """The engine's field that a setting lands in, and its value there; no field where the release has none."""
+    if _list(release).find(name) is not None:
+        return _dest(release, name)[0], value
+    moved = _list(release).translate(name, value)
+    return (moved[0].dest, moved[1]) if moved else ("", value)
+
+
 @cache
 def _dest(release: str, name: str) -> tuple[str, Any]:
     """The engine's field behind a flag name in a release, and its default."""
-    meant = FlagList.for_release(release).translate(name, None)
+    meant = _list(release).translate(name, None)
     if meant is None:
         return name, None
     flag = meant[0]
@@ -184,21 +242,21 @@ def package_name(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\[=<>!~; ]", requirement.strip(), maxsplit=1)[0]).lower()
 
 
-def packages(worker: Worker) -> dict[str, str]:
-    """Packages of the worker's engine build and their pins, `any` where a line pins none."""
-    lines = [*_build_lines(worker), *worker.engine.extra_packages]
+@cache
+def pins_of(lines: tuple[str, ...]) -> Mapping[str, str]:
+    """Package -> version of requirement lines, `any` where a line pins none."""
     return {package_name(line): line.partition("==")[2].split(";")[0].strip() or "any" for line in lines}
 
 
-def _build_lines(worker: Worker) -> list[str]:
-    builds = worker.whole.host(worker.entry.instance.host).builds
+@cache
+def _build_lines(builds: tuple[Build, ...]) -> list[str]:
     texts = [build.requirements for build in builds if build.kind == "sglang"]
     lines = (line.split("--hash")[0].strip(" \\") for text in texts for line in text.splitlines())
     return [line for line in lines if line and not line.startswith(("#", "-"))]
 
 
 def _package(worker: Worker, name: str) -> str | None:
-    return packages(worker).get(package_name(name))
+    return worker.packages.get(package_name(name))
 
 
 def _router(whole: Whole, key: str) -> Any:
@@ -229,7 +287,6 @@ _OF_WHOLE: Mapping[str, Callable[[Whole, str], Any]] = {
     "router_flag": _router_flag,
     "verify": _verify,
 }
-PREFIXES = frozenset({*_OF_WORKER, *_OF_WHOLE})
 
 # --- plain names --------------------------------------------------------------------------------------------
 
@@ -505,4 +562,5 @@ def is_known(name: str, pairs: bool) -> bool:
     prefix, _, key = name.partition(".")
     if pairs and prefix in ("prefill", "decode", "same"):
         return is_known(key, pairs=False)
-    return name in WORKER or name in WHOLE or (prefix in PREFIXES and bool(key)) or (pairs and name in PAIR)
+    dotted = bool(key) and (prefix in _OF_WHOLE or (prefix in _OF_WORKER and key not in PLACED))
+    return name in WORKER or name in WHOLE or dotted or (pairs and name in PAIR)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from slipway.finding import Severity
-from slipway.knowledge.backends import standing_release
 from slipway.knowledge.versions import Span
 
 from .facts import Whole, Worker
@@ -43,7 +42,7 @@ def worker_rule(
         def find(whole: Whole) -> Iterator[Hit]:
             by_message: dict[str, list[str]] = {}
             for worker in whole.of(*roles):
-                for message in check(worker) if within.holds(standing_release(worker.entry.release)) else ():
+                for message in check(worker) if within.holds(worker.version) else ():
                     by_message.setdefault(message, []).append(worker.name)
             return (Hit(together(names), message) for message, names in by_message.items())
 

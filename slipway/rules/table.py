@@ -22,7 +22,6 @@ from importlib import resources
 from typing import Any, cast
 
 from slipway.finding import Severity
-from slipway.knowledge.backends import standing_release
 from slipway.knowledge.tables import CONFIDENCES, parse_yaml
 from slipway.knowledge.versions import Span
 
@@ -156,7 +155,7 @@ def _released(span: str) -> str:
 
 def _over_workers(row: Row, whole: Whole) -> Iterator[Hit]:
     """Workers of which the row asks the same are one finding."""
-    for group in _alike(whole.of(*row.roles), row.asked, row.span):
+    for group in _alike(whole.kinds(*row.roles), row.asked, row.span):
         first = group[0]
         if row.speaks(first.get):
             yield row.hit(together([worker.name for worker in group]), first.get)
@@ -164,7 +163,7 @@ def _over_workers(row: Row, whole: Whole) -> Iterator[Hit]:
 
 def _over_pairs(row: Row, whole: Whole) -> Iterator[Hit]:
     """Pairs likewise: each sort of prefill with each sort of decode."""
-    sides = [_alike(whole.of(role), _asked_of(row, role), row.span) for role in ("prefill", "decode")]
+    sides = [_alike(whole.kinds(role), _asked_of(row, role), row.span) for role in ("prefill", "decode")]
     for prefills in sides[0]:
         for decodes in sides[1]:
             pair = Pair(prefills[0], decodes[0])
@@ -177,10 +176,10 @@ def _asked_of(row: Row, role: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for asked in row.asked for name in of_worker(asked, role)))
 
 
-def _alike(workers: Sequence[Worker], asked: Sequence[str], span: Span) -> list[list[Worker]]:
+def _alike(kinds: Sequence[Sequence[Worker]], asked: Sequence[str], span: Span) -> list[list[Worker]]:
     """Workers in groups of which every asked fact is the same; those of other releases are left out."""
     groups: dict[tuple[str, ...], list[Worker]] = {}
-    for worker in workers:
-        if span.holds(standing_release(worker.entry.release)):
-            groups.setdefault(tuple(repr(worker.get(name)) for name in asked), []).append(worker)
+    for kind in kinds:
+        if span.holds(kind[0].version):
+            groups.setdefault(tuple(repr(kind[0].get(name)) for name in asked), []).extend(kind)
     return list(groups.values())

@@ -9,7 +9,7 @@ from slipway.hardware.model import RdmaDevice
 
 from .conditions import word
 from .constants import constant, words_of
-from .facts import Worker, packages
+from .facts import Worker
 from .registry import worker_rule
 
 PAIRED = ("prefill", "decode")
@@ -42,7 +42,7 @@ def needed_packages(worker: Worker) -> tuple[str, ...]:
 def transfer_package_missing(worker: Worker) -> Iterator[str]:
     """The engine build of a GPU worker names the package of its transfer backend."""
     needed = needed_packages(worker)
-    if real(worker) and needed and not packages(worker).keys() & set(needed):
+    if real(worker) and needed and not worker.packages.keys() & set(needed):
         yield f"the transfer backend is {worker.text('transfer')} and no package of the build brings it ({needed[0]})"
 
 
@@ -57,7 +57,7 @@ def transfer_package_missing(worker: Worker) -> Iterator[str]:
 )
 def transfer_package_unpinned(worker: Worker) -> Iterator[str]:
     """The package of the transfer backend has a version."""
-    known = packages(worker)
+    known = worker.packages
     for name in needed_packages(worker):
         if known.get(name) == "any":
             yield f"{name} has no version: the next build takes another one, and releases were incompatible before"

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from slipway.checkpoint import Folder, Inspection, inspect
+from slipway.checkpoint import Inspection, read_checkpoint
 from slipway.config.load import load
 from slipway.finding import Finding
 from slipway.hardware import HostHardware, Interface, RdmaDevice
@@ -85,7 +85,8 @@ def known_of(names: list[str], config: Mapping[str, Any]) -> Known:
 def inspection(name: str, config: str) -> Inspection:
     keys = json.loads(config)
     texts = changed(name, "config.json", **keys) if keys else files_of(name)
-    return inspect(Folder(texts, {}, {}), name)
+    checkpoint = read_checkpoint(texts, name=name)
+    return Inspection(checkpoint, {}, checkpoint.findings)
 
 
 def evidence_of(case: Mapping[str, Any]) -> Evidence:

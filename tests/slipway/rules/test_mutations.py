@@ -1,0 +1,30 @@
+"""Whatever is written, the answer is a configuration error or a finding, never a traceback."""
+
+import random
+
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.mutations import SOUND, broken, hosts, known, merged, outcome, read, rounds
+from slipway.plan.make import make
+from tests.slipway.rules.cases import baseline
+
+
+def test_what_is_broken_was_sound_before():
+    for groups, change in SOUND:
+        files = {"all": merged(baseline()["all"], change)}
+        files |= {host: {"address": f"10.0.0.{host[1:]}"} for host in hosts(groups)}
+        texts = {f"{'group' if name == 'all' else 'host'}_vars/{name}.yml": yaml.safe_dump(data) for name, data in files.items()}
+        assert make(read(groups, texts), known()).plan.errors == (), change
+
+
+@settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.integers(min_value=0, max_value=2**32))
+def test_a_mutated_configuration_gives_errors_or_findings(seed):
+    groups, texts = broken(random.Random(seed))
+    assert outcome(groups, texts) in ("refused", "error", "warning", "note", "clean")
+
+
+def test_mutations_reach_the_rules_and_not_only_the_schema():
+    assert {"refused", "error", "warning"} <= set(rounds(0, 60))
