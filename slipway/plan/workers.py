@@ -47,7 +47,7 @@ def _instance(rank: Rank, deployment: str) -> Instance:
     argv = (*_program(host, build), *spell(rank.decided.known, own), *rank.decided.flags)
     cache, tmp = f"{host.paths['cache']}/{build}", instance_tmp(host.paths, deployment, rank.name)
     env = arguments.worker_env(settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus)
-    ports = {use: port for use in ("http", "bootstrap") if (port := getattr(rank.ports, use)) is not None}
+    ports = _served(rank)
     return Instance(
         name=rank.name,
         role=rank.placed.role,
@@ -68,6 +68,12 @@ def _instance(rank: Rank, deployment: str) -> Instance:
         reserved=_reserved(rank),
         placed=rank.node.why if rank.node.gpus else "",
     )
+
+
+def _served(rank: Rank) -> dict[str, int]:
+    """Ports that others talk to; 0 stands for one that was not to be had, of which a finding tells."""
+    uses = ("http", "bootstrap") if rank.placed.role == "prefill" else ("http",)
+    return {use: getattr(rank.ports, use) or 0 for use in uses}
 
 
 def _program(host: HostPlan, build: str) -> tuple[str, ...]:
