@@ -53,3 +53,10 @@ def test_equal_evidence_gives_equal_findings_in_the_same_order():
 def test_alike_workers_are_one_finding():
     case = {"decode": {"instances": 4, "server_args": {"num_reserved_decode_tokens": 8}}}
     assert [finding.subject for finding in cases.findings_of(case)] == ["decode-0, decode-1, decode-2 and 1 more"]
+
+
+def test_a_waived_rule_becomes_a_note_with_the_reason():
+    case = {"prefill": {"page_size": 32}, "waive": {"page-size-differs": "tried on 2026-11-20, see the log"}}
+    (finding,) = cases.findings_of(case)
+    assert (finding.rule, finding.severity) == ("page-size-differs", "note")
+    assert "tried on 2026-11-20" in finding.message
