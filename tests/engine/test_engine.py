@@ -1,6 +1,7 @@
 """The product's spine: a real prefill, a real decode and a real router, deployed and proven by one command."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,6 @@ def test_a_changed_flag_restarts_the_one_worker_and_its_engine_has_it(engine_sit
     after = engine_site.pids()
     assert after["decode-0"] != before["decode-0"]
     assert (after["prefill-0"], after["router-0"]) == (before["prefill-0"], before["router-0"])
-    command = open(f"/proc/{after['decode-0']}/cmdline").read().split("\0")
+    command = Path(f"/proc/{after['decode-0']}/cmdline").read_text().split("\0")
     assert command[command.index("--max-running-requests") + 1] == "9"
     assert engine_site.answer(QUESTION) == "391"
