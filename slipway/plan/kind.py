@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from slipway.builds.recipe import Recipe
@@ -47,25 +47,29 @@ def source_of(host: HostSettings) -> str:
 
 
 def kind_of(
-    placed: Placed, host: HostSettings, machine: Machine, recipe: Recipe | None, checkpoint: Checkpoint | None
+    placed: Placed,
+    host: HostSettings,
+    machines: Mapping[str, Machine],
+    recipe: Recipe | None,
+    checkpoint: Checkpoint | None,
 ) -> Kind:
-    """The kind of a placed instance, by what its rank 0 is configured and made of."""
+    """The kind of a placed instance, by what its rank 0 is configured as, and the weakest GPU of all its ranks."""
     settings, source = host.workers[placed.role], source_of(host)
-    gpus = _gpus(placed, machine)
+    gpus = _gpus(placed, machines)
     arch = _arch(host, gpus)
-    first = gpus[0] if gpus else None
+    first = min(gpus, key=lambda gpu: gpu.sm) if gpus else None
     memory = min((gpu.memory_mib for gpu in gpus), default=0)
-    driver = machine.hardware.driver if machine.hardware else ""
+    hardware = machines[placed.host].hardware
+    driver = hardware.driver if hardware else ""
     what = (arch, first.name if first else "", first.compute_capability if first else "", memory, driver)
     key = (placed.role, repr(settings), repr(host.engine), source, *what)
     return Kind(key, placed.role, settings, host.engine, recipe, source, checkpoint, *what)
 
 
-def _gpus(placed: Placed, machine: Machine) -> tuple[Gpu, ...]:
-    """GPUs of rank 0."""
-    if machine.hardware is None:
-        return ()
-    return tuple(gpu for gpu in machine.hardware.gpus if gpu.index in placed.nodes[0].gpus)
+def _gpus(placed: Placed, machines: Mapping[str, Machine]) -> tuple[Gpu, ...]:
+    """Its GPUs on all its hosts, in rank order."""
+    found = ((machines[node.host].hardware, node.gpus) for node in placed.nodes)
+    return tuple(gpu for hardware, gpus in found if hardware for gpu in hardware.gpus if gpu.index in gpus)
 
 
 def _arch(host: HostSettings, gpus: tuple[Gpu, ...]) -> str:

@@ -97,7 +97,7 @@ def _kind(placed: Placed, settings: Mapping[str, HostSettings], machines: Mappin
     host = settings[placed.host]
     inspection = known.checkpoints.get(source_of(host))
     checkpoint = inspection.checkpoint if isinstance(inspection, Inspection) else None
-    return kind_of(placed, host, machines[placed.host], engine_recipe(host.engine), checkpoint)
+    return kind_of(placed, host, machines, engine_recipe(host.engine), checkpoint)
 
 
 def _decided(kinds: Iterable[tuple[str, Kind]], known: Known) -> dict[str, Decided]:

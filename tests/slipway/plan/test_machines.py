@@ -1,6 +1,6 @@
 """Hardware as declared, as probed, and where the two differ."""
 
-from tests.slipway.plan.site import ONE_HOST, campaign, instance, opened, planned, probed, rules
+from tests.slipway.plan.site import ONE_HOST, campaign, instance, made, opened, planned, probed, rules
 
 
 def asked(folder, settings, capture):
@@ -25,6 +25,15 @@ def test_hardware_that_nobody_knows_is_an_error_on_cuda(tmp_path):
 
     assert "placement.hardware-unknown" in rules(plan, "error")
     assert plan.of("prefill") == ()
+
+
+def test_an_instance_over_unequal_hosts_is_planned_by_the_weakest_gpu(tmp_path):
+    groups = {"unified": ["a", "b"], "router": ["a"]}
+    settings = campaign("0.5.23", hardware="8xB200", tp=16, nnodes=2)
+    result = made(tmp_path, groups, settings, b={"hardware": "8xH200"})
+
+    assert result.evidence.by_name["unified-0"].arch == "sm_90"
+    assert result.decided["unified-0"].kind.memory < 150_000
 
 
 def test_a_cpu_host_needs_no_hardware(tmp_path):
