@@ -1,4 +1,4 @@
-"""The `slipway` command: what can be said about a deployment without touching a host."""
+"""The `slipway` command: what can be said about a deployment without changing a host."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from slipway.commands import check, explain, plan, wheelhouse
+    from slipway.commands import check, drift, explain, plan, wheelhouse
     from slipway.commands.opening import add_inventory
 
     parser = argparse.ArgumentParser(prog="slipway", description=__doc__)
     parser.add_argument("--version", action="version", version=f"slipway {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (plan, check, wheelhouse):
+    for command in (plan, check, drift, wheelhouse):
         add_inventory(command.add(commands))
     add_inventory(explain.add(commands), default=None)
     return parser

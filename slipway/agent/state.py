@@ -219,9 +219,7 @@ def limits_of(pid: int) -> dict[str, str]:
 
 def systemd_states(names: list[str], _control: str) -> dict[str, Any]:
     """As `systemctl show` tells; one call for all."""
-    properties = (
-        "Id,LoadState,ActiveState,SubState,MainPID,UnitFileState,NeedDaemonReload,Result,NRestarts,FragmentPath"
-    )
+    properties = "Id,LoadState,ActiveState,SubState,MainPID,UnitFileState,NeedDaemonReload,Result,NRestarts,DropInPaths"
     call = ["systemctl", "show", "--no-pager", "-p", properties, *names]
     output = subprocess.run(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
     blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in output.split("\n\n")]
@@ -242,6 +240,7 @@ def systemd_state(block: dict[str, str]) -> dict[str, Any]:
         "reload_due": block.get("NeedDaemonReload") == "yes",
         "detail": f"{active}/{block.get('SubState', '')} {block.get('Result', '')}".strip(),
         "restarts": int(block.get("NRestarts") or 0),
+        "overridden": " ".join(p for p in block.get("DropInPaths", "").split() if f"/{block.get('Id')}.d/" in p),
     }
 
 

@@ -14,7 +14,7 @@ from slipway.plan.model import HostPlan, Plan, to_json
 from slipway.plan.preflight import missing_packages
 
 from .change import Action, Change, text_diff
-from .due import due_services
+from .due import due_services, replaced_folders
 from .request import agent_path, build_ids
 from .wanted import Wanted
 
@@ -24,7 +24,7 @@ RELEASE_LINK = re.compile(r"releases/[0-9]+")
 
 def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State) -> list[Change]:
     """Everything a deploy would change on this host, in the order in which it would."""
-    host = wanted.host
+    host, state = wanted.host, as_replaced(wanted, state)
     found = [
         *_refusals(plan, wanted, state),
         *_packages(host, facts),
@@ -34,9 +34,25 @@ def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State) -> li
         *_builds(host, state),
         *_checkpoint(host, state),
         *_files(wanted, state),
+        *_overrides(plan, wanted, state),
         *_stale(plan, wanted, state),
     ]
     return [*found, *due_services(plan, wanted, state, found), *_release(plan, host, state)]
+
+
+def as_replaced(wanted: Wanted, state: State) -> State:
+    """The state with nothing below folders that a link or a file stands in for: those are set aside."""
+    gone = tuple(f"{path}/" for path in replaced_folders(wanted, state))
+    if not gone:
+        return state
+    absent, empty = {"kind": "absent", "problems": []}, list[str]()
+    blank: dict[str, Any] = {"files": absent, "folders": absent, "builds": absent, "listings": empty}
+    cleared = {
+        key: {path: blank[key] if f"{path}/".startswith(gone) and f"{path}/" not in gone else found
+              for path, found in state[key].items()}
+        for key in blank
+    }  # fmt: skip
+    return {**state, **cleared}
 
 
 def _refusals(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
@@ -145,6 +161,14 @@ def _unsealed(wanted: Wanted, state: State) -> Iterator[Change]:
     for name in state["listings"].get(folder, []):
         if name.endswith(".secret") and f"{folder}/{name}" not in current:
             yield Change(wanted.host.name, "worker", "remove", f"{folder}/{name}", "no secrets are configured for it")
+
+
+def _overrides(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
+    """Drop-ins make a unit another one than its file says."""
+    for folder in wanted.manager.override_folders(plan.on(wanted.host.name)):
+        role = "router" if "-router-" in folder else "worker"
+        for name in state["listings"].get(folder, []):
+            yield Change(wanted.host.name, role, "remove", f"{folder}/{name}", "it overrides what the plan says")
 
 
 def _stale(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:

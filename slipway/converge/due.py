@@ -12,14 +12,14 @@ from .wanted import Wanted
 
 State = Mapping[str, Any]
 Due = tuple[Action, str] | None
-SLACK_S = 2.0  # a process that started this shortly before a file was changed may have read the change
+SLACK_S = 0.5  # a process reads its files this shortly after its start
 
 
 def due_services(plan: Plan, wanted: Wanted, state: State, before: list[Change]) -> Iterator[Change]:
     """Starts and restarts on one host, and what the manager itself is due. before: the changes found so far."""
     instances = plan.on(wanted.host.name)
     yield from _reload(wanted, state, before)
-    replaced = _replaced(before)
+    replaced = _replaced(before) | set(replaced_folders(wanted, state))
     for instance in instances:
         service = state["services"][wanted.manager.service(instance.name)]
         due = _down(service) or _stale(wanted, instance, service) or _used(wanted, instance, service, state, replaced)
@@ -37,6 +37,14 @@ def _reload(wanted: Wanted, state: State, before: list[Change]) -> Iterator[Chan
     if wanted.manager.reads_again and (written or due):
         reason = "definitions change" if written else "definitions changed since they were read"
         yield Change(wanted.host.name, "rollout", "reload", "service definitions", reason)
+
+
+def replaced_folders(wanted: Wanted, state: State) -> list[str]:
+    """Wanted folders that something else stands in for; ROOT may be a link, to another disk."""
+    root, files = wanted.host.paths["root"], state["files"]
+    return [
+        one.path for one in wanted.folders if one.path != root and files[one.path]["kind"] not in ("folder", "absent")
+    ]
 
 
 def _replaced(before: list[Change]) -> set[str]:
@@ -66,8 +74,10 @@ def _stale(wanted: Wanted, instance: Instance, service: Mapping[str, Any]) -> Du
 
 def _used(wanted: Wanted, instance: Instance, service: Mapping[str, Any], state: State, replaced: set[str]) -> Due:
     """What it runs from is replaced, or it may have read a file that somebody else had changed."""
-    if instance.build in replaced or any(path in replaced for path in instance.argv):
+    if {instance.build, *instance.argv, *wanted.writes[instance.name]} & replaced:
         return "restart", "what it runs from is replaced"
+    if service.get("overridden"):
+        return "restart", f"it may run with {service['overridden']}"
     for file in wanted.files:
         if file.path not in wanted.reads[instance.name] or not file.differs(state["files"][file.path]):
             continue

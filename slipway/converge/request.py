@@ -36,7 +36,12 @@ def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
         "ports": sorted({port for one in instances for port in (*one.ports.values(), *one.reserved.values())}),
         "users": [host.user],
         "disks": [host.paths["root"]],
-        "listings": [wanted.manager.folder, host.paths["releases"], host.paths["services"]],
+        "listings": [
+            wanted.manager.folder,
+            host.paths["releases"],
+            host.paths["services"],
+            *wanted.manager.override_folders(instances),
+        ],
     }
 
 

@@ -26,8 +26,8 @@ class Folder:
 class Wanted:
     """What one host must hold.
 
-    By instance: configs, the hash of everything its process reads at start; reads, the files that it reads;
-    marks, which tell one set of secrets from another and lie nowhere but beside them.
+    By instance: configs, the hash of everything its process reads at start; reads, the files that it reads; writes,
+    the folders that it works in; marks, which tell one set of secrets from another and lie nowhere but beside them.
     """
 
     host: HostPlan
@@ -36,6 +36,7 @@ class Wanted:
     files: tuple[RenderedFile, ...]
     configs: dict[str, str]
     reads: dict[str, tuple[str, ...]]
+    writes: dict[str, tuple[str, ...]]
     marks: dict[str, str]
 
 
@@ -61,7 +62,13 @@ def wanted_on(plan: Plan, name: str, secrets: Secrets | None = None) -> Wanted:
         files += own
     owner = "root" if host.manager == "systemd" else host.user
     owned = tuple(replace(file, user=owner) for file in files)
-    return Wanted(host, manager, _folders(plan, host, owner), owned, configs, reads, marks)
+    writes = {one.name: _writes(plan, host, one) for one in instances}
+    return Wanted(host, manager, _folders(plan, host, owner), owned, configs, reads, writes, marks)
+
+
+def _writes(plan: Plan, host: HostPlan, instance: Instance) -> tuple[str, ...]:
+    cache = host.paths["cache"]
+    return cache, f"{cache}/{instance.build}", instance_tmp(host.paths, plan.deployment, instance.name)
 
 
 def secrets_mark(values: Mapping[str, str]) -> str:

@@ -88,6 +88,10 @@ class Manager(ABC):
         """Whether the manager keeps definitions in memory until it is told to read them again."""
         return False
 
+    def override_folders(self, instances: tuple[Instance, ...]) -> list[str]:  # noqa: ARG002 - as for enable
+        """Folders in which somebody may have overridden what we wrote, without editing it."""
+        return []
+
     @abstractmethod
     def reload(self) -> list[list[str]]:
         """Make the manager read changed definitions; nothing is started or stopped."""

@@ -70,6 +70,12 @@ class Systemd(Manager):
         checkpoint = [self.host.checkpoint.path] if self.host.checkpoint and instance.role != "router" else []
         return any(path.startswith(HOMES) for path in [self.host.paths["root"], *checkpoint])
 
+    def override_folders(self, instances: tuple[Instance, ...]) -> list[str]:
+        """What `systemctl edit` writes into; drop-ins for all units of a kind are the administrator's own."""
+        return [
+            f"{self.folder}/{unit}.d" for unit in [*map(self.service, (one.name for one in instances)), self.target]
+        ]
+
     def reload(self) -> list[list[str]]:
         """systemctl daemon-reload."""
         return [["systemctl", "daemon-reload"]]

@@ -4,12 +4,17 @@ lab          h1 and h2, for the whole session, in whatever state the last test l
 hosts        the lab, put back after the test: to the newest snapshot, or to newly installed
 fresh_lab    the lab as newly installed, for one module; what the module snapshots is dropped after it
 run_pyinfra, run_slipway, start_pyinfra    the programs, run where the controller is
+wheelhouse   the wheels of the router and of uv, downloaded once and kept outside the tree
+deployed     examples/staging on a lab of its own, for the whole session; tests leave it as it was
+site         the same, for a test that breaks something: put back afterwards
+bare         hosts as newly installed, for a whole deploy
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import os
 import signal
 import subprocess
@@ -20,8 +25,11 @@ from typing import Any
 
 import pytest
 
+from slipway.builds.recipe import recipe_named, requirements_of
+from tests.cache import cache_folder
 from tests.staging.lab import Lab, missing
 from tests.staging.lab.commands import Done
+from tests.staging.site import Site, fill_wheelhouse
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -124,3 +132,40 @@ def start_pyinfra(lab: Lab) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+@pytest.fixture(scope="session")
+def wheelhouse(staging_machine: None) -> Path:
+    locks = "".join(requirements_of(recipe_named(name), "") for name in ("router", "installer"))
+    return fill_wheelhouse(cache_folder() / f"wheelhouse-{hashlib.sha256(locks.encode()).hexdigest()[:12]}")
+
+
+@pytest.fixture(scope="session")
+def deployed(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Its own lab, as the other one is reset to fresh hosts again and again."""
+    with Lab(ADDRESSES, prefix=f"stg{os.getpid()}d") as lab:
+        site = Site(lab, wheelhouse, tmp_path_factory.mktemp("site"), {"service.restart_delay_s": 1})
+        ran = site.deploy()
+        assert ran.rc == 0, ran.out
+        site.first = ran
+        lab.snapshot()
+        assert site.answers()
+        yield site
+    assert lab.leftovers() == []
+
+
+@pytest.fixture
+def site(deployed: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """Put back when the test says that it left something, or failed."""
+    deployed.healthy = False
+    yield deployed
+    if not deployed.healthy:
+        deployed.lab.reset()
+        assert deployed.answers()
+
+
+@pytest.fixture
+def bare(lab: Lab, wheelhouse: Path, tmp_path: Path) -> Iterator[Site]:
+    lab.reset(fresh=True)
+    yield Site(lab, wheelhouse, tmp_path)
+    lab.reset(fresh=True)

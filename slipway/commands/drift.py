@@ -1,0 +1,51 @@
+"""`slipway drift [INVENTORY]`: whether the hosts are as the inventory says; 0 they are, 2 they are not, 1 unknown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> argparse.ArgumentParser:
+    """Add the subcommand; its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "drift", help="ask the hosts whether a deploy would change them: exit 0 no, 2 yes, 1 could not be told"
+    )
+    parser.add_argument("--json", action="store_true", help="the changes as JSON")
+    parser.add_argument("--limit", action="append", default=[], metavar="HOST", help="only this host or group")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List what a deploy would change."""
+    from slipway.agent.drift import look
+    from slipway.front import project_root
+
+    if not Path(arguments.inventory).is_file():
+        print(f"{arguments.inventory}: no such file; name an inventory such as inventory.py", file=sys.stderr)
+        return 1
+    options = [word for item in arguments.data for word in ("--data", item)]
+    options += [word for item in arguments.limit for word in ("--limit", item)]
+    answer = look(str(project_root() / "deploy.py"), arguments.inventory, options)
+    if arguments.json:
+        print(json.dumps(answer, indent=1))
+    else:
+        _print(arguments.inventory, answer)
+    return int(answer["exit"])
+
+
+def _print(inventory: str, answer: dict[str, Any]) -> None:
+    for change in answer["changes"]:
+        print(f"[{change['host']}] {change['action']} {change['subject']}: {change['reason']}")
+        for line in change["diff"].splitlines():
+            print(f"    {line}")
+    if "error" in answer:
+        print(f"{answer['error']}\n{inventory}: drift could not be told", file=sys.stderr)
+    elif answer["changes"]:
+        print(f"{inventory}: {len(answer['changes'])} change(s) pending; pyinfra {inventory} deploy.py makes them")
+    else:
+        print(f"{inventory}: converged")
