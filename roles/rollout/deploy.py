@@ -14,6 +14,7 @@ from typing import Any
 from gevent.lock import BoundedSemaphore
 from pyinfra import host as current_host
 from pyinfra import logger
+from pyinfra import state as running
 from pyinfra.api import FunctionCommand, deploy, operation
 from pyinfra.api.host import Host
 
@@ -43,7 +44,7 @@ def roll(run: Run, changes: list[Change]) -> Generator[Any, None, None]:
 
     Example: `roll(name="Start and restart instances", run=run, changes=run.here("rollout"))`.
     """
-    if not changes and not _unsettled(run):
+    if not changes and not (running.is_executing and _unsettled(run)):
         current_host.noop("every instance runs what the plan says")
         return
     yield FunctionCommand(_once, (run,), {})
@@ -86,7 +87,7 @@ def _roll(run: Run) -> None:
     for change in pending:
         if change.action == "enable":
             _enable(services[change.host], change)
-    _settle(run)
+    _settle(run, set(due))
     reread(run, services)
     print_limits(run, services)
 
@@ -106,9 +107,9 @@ def _listens(run: Run, instance: Instance) -> bool:
     return all(str(port) in run.states[instance.host]["ports"] for port in instance.ports.values())
 
 
-def _settle(run: Run) -> None:
+def _settle(run: Run, seen: set[str]) -> None:
     """Wait for what is still coming up by itself, so that verification asks what can answer."""
-    waiting = _unsettled(run)
+    waiting = [instance for instance in _unsettled(run) if instance.name not in seen]
     wait_started(run, {one.host: Services(run, one.host) for one in waiting}, waiting)
 
 

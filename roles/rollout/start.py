@@ -62,6 +62,11 @@ def _fail(service: Services, instance: Instance, result: dict[str, Any], elapsed
 
 def _progress(services: dict[str, Services], waiting: list[Instance], elapsed: float) -> None:
     for instance in waiting:
-        last = (services[instance.host].last_lines(instance.name, 1) or [""])[-1]
+        last = _telling(services[instance.host].last_lines(instance.name))
         budget = f"{elapsed:.0f} of {instance.start_budget_s} s"
         logger.info(f"    {instance.host}: waiting for {instance.name}, {budget}: {last[:110]}")
+
+
+def _telling(lines: list[str]) -> str:
+    """The last line that is not the tail of a warning: those are indented."""
+    return next((line for line in reversed(lines) if not line.startswith((" ", "\t"))), "")
