@@ -17,7 +17,7 @@ from typing import Any
 
 CONVERGED, FAILED, PENDING = 0, 1, 2
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-NOISE = ("-->", "Traceback", "note:")  # what pyinfra tells of its own progress
+PROGRESS = re.compile(r"\s*(-->(?!.*rror)|\[[^]]+\] Connected|Loading: |note:)")  # that pyinfra came this far
 
 
 def look(deploy: str, inventory: str, options: list[str]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def read(record: str) -> list[dict[str, Any]] | None:
 def said(output: str) -> str:
     """The end of what pyinfra printed, without its own progress."""
     lines = [COLOURS.sub("", line).rstrip() for line in output.splitlines()]
-    return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith(NOISE))[-3000:]
+    return "\n".join(line for line in lines if line.strip() and not PROGRESS.match(line))[-3000:]
 
 
 def main(arguments: list[str]) -> int:

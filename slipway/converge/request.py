@@ -25,14 +25,7 @@ def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
         "sealed": [file.path for file in wanted.files if file.sealed],
         "folders": _checkpoint(host),
         "builds": [f"{host.paths['engines']}/{build}" for build in build_ids(host)],
-        "services": {
-            "manager": host.manager,
-            "names": [
-                *(wanted.manager.service(instance.name) for instance in instances),
-                *(wanted.manager.companions if instances else ()),
-            ],
-            "control": wanted.manager.control,
-        },
+        "services": {"manager": host.manager, "names": _services(plan, wanted), "control": wanted.manager.control},
         "ports": sorted({port for one in instances for port in (*one.ports.values(), *one.reserved.values())}),
         "users": [host.user],
         "disks": [host.paths["root"]],
@@ -43,6 +36,11 @@ def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
             *wanted.manager.override_folders(instances),
         ],
     }
+
+
+def _services(plan: Plan, wanted: Wanted) -> list[str]:
+    names = [wanted.manager.service(instance.name) for instance in plan.on(wanted.host.name)]
+    return [*names, *wanted.manager.companions] if names else []
 
 
 def _checkpoint(host: HostPlan) -> dict[str, dict[str, list[Any]]]:
