@@ -414,7 +414,6 @@ def test_an_explicit_choice_still_says_what_the_engine_would_do():
         (replace(R1, tp=8), {"moe_a2a_backend": "flashinfer", "moe_runner_backend": "triton"}, "backend-combination"),
         (replace(DENSE, arch="sm_90"), {"attention_backend": "fa3", "kv_cache_dtype": "fp8_e5m2"}, "silent-fallback"),
         (R1, {"attention_backend": "trtllm_mla", "kv_cache_dtype": "fp8_e5m2"}, "backend-combination"),
-        (replace(DENSE, role="prefill"), {}, "pd-match"),
     ],
 )
 def test_combinations(request_, explicit, kind):
