@@ -185,7 +185,7 @@ def call(command: list[str], env: dict[str, str]) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, check=False)
     print(done.stdout, flush=True)
     if done.returncode:
-        tail = "; ".join(line.strip() for line in done.stdout.strip().splitlines()[-6:])
+        tail = "; ".join([line.strip() for line in done.stdout.splitlines() if line.strip()][-12:])
         raise BuildError(f"{os.path.basename(command[0])} {command[1]} failed ({done.returncode}): {tail[-1500:]}")
 
 

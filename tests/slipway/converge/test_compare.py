@@ -1,0 +1,119 @@
+"""A host as wanted has no changes; whatever differs is one change with the reason."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from slipway.converge.compare import changes_on, next_release, release_text
+from slipway.converge.request import agent_path, build_ids, state_request
+from slipway.converge.wanted import wanted_on
+from slipway.front import open_inventory, project_root
+from slipway.plan.facts import ASSUMED
+
+FACTS = type(ASSUMED)(**{**ASSUMED.__dict__, "known": True})
+HOST = "@local"
+RUNNING = {"state": "running", "pid": 7, "enabled": True, "masked": False, "reload_due": False, "detail": "",
+           "since": 2.0, "restarts": 0, "limits": {}}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def plan():
+    opened = open_inventory(project_root() / "inventory.py", {"engine.kind": "simulator"})
+    return opened.plan({HOST: FACTS})
+
+
+@pytest.fixture
+def converged(plan):
+    """A host on which everything is as the plan wants it, in the state probe's words."""
+    wanted = wanted_on(plan, HOST)
+    request = state_request(plan, wanted)
+    host = wanted.host
+    files = {path: {"kind": "absent"} for path in request["files"]}
+    for folder in wanted.folders:
+        files[folder.path] = {"kind": "folder", "user": folder.user, "group": folder.user, "mode": folder.mode}
+    for file in wanted.files:
+        files[file.path] = {
+            "kind": "file",
+            "user": file.user,
+            "group": file.user,
+            "mode": file.mode,
+            "text": file.text,
+            "sha256": hashlib.sha256(file.text.encode()).hexdigest(),
+            "changed": 1.0,
+        }
+    files[agent_path(host)] = {"kind": "file", "user": "root", "group": "root", "mode": "644", "sha256": ""}
+    text = release_text(plan)
+    files[f"{host.paths['deployment']}/current/plan.json"] = {"kind": "file", "text": text, "mode": "644"}
+    files[f"{host.paths['deployment']}/current"] = {"kind": "link", "target": "releases/1"}
+    configs = {wanted.manager.service(name): config for name, config in wanted.configs.items()}
+    services = {name: {**RUNNING, "config": configs.get(name)} for name in request["services"]["names"]}
+    return wanted, {
+        "files": files,
+        "folders": {path: {"kind": "folder", "problems": [], "since": 1.0} for path in request["folders"]},
+        "builds": {f"{host.paths['engines']}/{name}": {"kind": "complete"} for name in build_ids(host)},
+        "services": services,
+        "ports": {},
+        "users": {host.user: True},
+        "disks": {},
+        "listings": {path: [] for path in request.get("listings", [])},
+    }
+
+
+def changes(plan, converged):
+    wanted, state = converged
+    return [f"{change.action} {change.subject}" for change in changes_on(plan, wanted, FACTS, state)]
+
+
+def test_a_host_as_wanted_has_no_changes(plan, converged):
+    assert changes(plan, converged) == []
+
+
+def test_an_edited_environment_file_is_written_again(plan, converged):
+    wanted, state = converged
+    path = next(file.path for file in wanted.files if file.path.endswith("decode-0.env"))
+    state["files"][path].update(text="EXTRA=1\n", sha256=hashlib.sha256(b"EXTRA=1\n").hexdigest())
+
+    assert f"update {path}" in changes(plan, converged)
+
+
+def test_a_process_that_runs_another_configuration_is_restarted(plan, converged):
+    wanted, state = converged
+    state["services"][wanted.manager.service("prefill-0")]["config"] = "other"
+
+    assert changes(plan, converged) == ["restart instance prefill-0"]
+
+
+def test_a_restart_that_failed_last_time_is_still_due(plan, converged):
+    """Nothing on disk differs: the process alone tells."""
+    wanted, state = converged
+    state["services"][wanted.manager.service("decode-0")].update(state="failed", pid=0, config=None)
+
+    assert changes(plan, converged) == ["start instance decode-0"]
+
+
+def test_a_foreign_listener_is_refused_with_its_name(plan, converged):
+    wanted, state = converged
+    state["ports"]["30100"] = {"pid": 99, "command": "nginx"}
+
+    refused = [change for change in changes_on(plan, wanted, FACTS, state) if change.action == "refuse"]
+
+    assert [change.reason for change in refused] == [
+        "port 30100 (http) is held by pid 99 (nginx): stop that process, or give decode-0 another port"
+    ]
+
+
+def test_our_own_listener_is_no_stranger(plan, converged):
+    _, state = converged
+    state["ports"]["30100"] = {"pid": 9, "command": "x", "deployment": plan.deployment, "instance": "decode-0"}
+
+    assert changes(plan, converged) == []
+
+
+@pytest.mark.parametrize(("names", "number"), [([], 1), (["1", "2"], 3), (["9", "10", "x"], 11)])
+def test_releases_are_numbered_upwards(names, number):
+    assert next_release(names) == number
+
+
+def test_the_project_s_own_inventory_needs_no_file_of_this_machine(plan):
+    assert str(Path.home()) not in release_text(plan)
