@@ -1,0 +1,1 @@
+"""The inventories of examples/, and the default, against their recorded plans."""
