@@ -1,0 +1,253 @@
+"""Fetches one commit of a repository of the Hub to a host, proves every file, and says how far it is.
+
+usage: fetch REQUEST.json, with keys path, repo, commit, endpoint, files ({name: [size, 'sha256:HEX' or 'git:HEX']}),
+token_file ('' for none; removed once read when `passing_token`), workers, bandwidth (bytes a second, 0 for no cap),
+timeout_s (without a byte), patience_s (without a byte in spite of trying again).
+
+Runs with the Python of the build `hub`, whose huggingface_hub it imports when it is needed (fetch_hub). A file has its
+name only once it is proven; until then it is DIR/.cache/slipway/parts/NAME, from which the next run goes on. The
+folder is not complete when this ends: `recheck seal` says so, after the controller has inspected it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any
+
+from slipway.agent.fetch_hub import Client, HubError
+from slipway.agent.fetch_pace import Pace, Sink, size
+from slipway.agent.recheck import (
+    NOTES,
+    forget,
+    notes_path,
+    proven,
+    read_note,
+    set_aside,
+    stamp,
+    unchanged,
+    write_note,
+    write_whole,
+)
+from slipway.agent.state import free_bytes
+
+SLOWEST_RETRY_S = 30.0
+
+
+class FetchError(Exception):
+    """A sentence for the operator: what failed, and what to do."""
+
+
+class Fetch:
+    """One run. rows: what is proven, by file."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.path, self.commit, self.files = request["path"], request["commit"], request["files"]
+        self.request, self.lock, self.stop = request, threading.Lock(), threading.Event()
+        os.makedirs(notes_path(self.path, "parts"), exist_ok=True)
+        self.rows: dict[str, Any] = read_note(self.path, "record.json").get("files", {})
+        token, timeout_s = token_of(request), request.get("timeout_s", 30.0)
+        self.client = Client(request["endpoint"], request["repo"], token, timeout_s)
+
+    def run(self) -> None:
+        """Everything, to the manifest. Raises FetchError and HubError."""
+        self.compare()
+        pending = self.pending()
+        if pending:
+            forget(self.path, pending)
+        self.check_disk(pending)
+        begun = sum(row[0] for row in self.files.values()) - self.to_come(pending)
+        total, count = sum(row[0] for row in self.files.values()), len(self.files)
+        with Pace(total, begun, count, self.request.get("bandwidth", 0), self.request.get("every_s", 1.0)) as pace:
+            pace.finished = count - len(pending)
+            self.download(pending, pace)
+        self.compare()
+        self.clear_strangers()
+        self.write_manifest()
+        print(f"{count} files, {size(total)}, every one as the Hub lists it", flush=True)
+
+    def compare(self) -> None:
+        """The commit's list of files must be the planned one, now and at the end: a commit does not change."""
+        found = self.client.files(self.commit)
+        bad = [name for name, row in self.files.items() if found.get(name) != tuple(row)]
+        if bad:
+            what = f"{len(bad)} of {len(self.files)} planned files are missing or others, e.g. {min(bad)}"
+            fix = "the endpoint is no faithful mirror; correct model.endpoint, or run `slipway checkpoint facts` anew"
+            raise FetchError(f"the list of files at {self.request['repo']} {self.commit[:12]} differs: {what}; {fix}")
+
+    def pending(self) -> list[str]:
+        """What is still to come, largest first. A file that lies there unproven is proven now, or set aside."""
+        found = [name for name in self.files if not self.there(name)]
+        return sorted(found, key=lambda name: -self.files[name][0])
+
+    def there(self, name: str) -> bool:
+        """Whether a file is in its place and proven."""
+        row, (wanted, listed) = self.rows.get(name), self.files[name]
+        if row and row[3] == listed and not unchanged(self.path, name, row):
+            return True
+        path = os.path.join(self.path, name)
+        if not os.path.lexists(path):
+            return False
+        wrong, sha256 = proven(path, wanted, listed) if os.path.isfile(path) else ("it is no file", "")
+        if wrong:
+            print(f"{name}: {wrong}; kept as {set_aside(self.path, name)}", flush=True)
+            return False
+        self.record(name, sha256)
+        return True
+
+    def record(self, name: str, sha256: str) -> None:
+        """Remember that a file is proven, so that the next run need not read it."""
+        with self.lock:
+            self.rows[name] = [*stamp(os.path.join(self.path, name)), self.files[name][1], sha256]
+            kept = {key: row for key, row in self.rows.items() if key in self.files}
+            write_note(self.path, "record.json", {"commit": self.commit, "files": kept})
+
+    def part(self, name: str) -> str:
+        """Where the bytes of a file gather; one folder deep, whatever its name."""
+        return notes_path(self.path, os.path.join("parts", name.replace("/", "%2F")))
+
+    def to_come(self, pending: list[str]) -> int:
+        """Bytes that are still to come."""
+        return sum(max(0, self.files[name][0] - length(self.part(name))) for name in pending)
+
+    def check_disk(self, pending: list[str]) -> None:
+        """Refuse before the first byte when there is no room for the last."""
+        needed, free = self.to_come(pending), free_bytes(self.path)
+        if needed > free:
+            place = os.path.dirname(self.path)
+            missing = f"{size(needed - free)} are missing"
+            text = f"{place} has {size(free)} free and {size(needed)} are still to come: {missing}"
+            raise FetchError(f"{text}; free them (`slipway checkpoint prune`), or set `root:` to a larger disk")
+
+    def download(self, pending: list[str], pace: Pace) -> None:
+        """Every file, some side by side; the first that fails for good ends it, and all that came is kept."""
+        with ThreadPoolExecutor(self.request.get("workers", 8)) as pool:
+            jobs = [pool.submit(self.one, name, pace) for name in pending]
+            done, _ = wait(jobs, return_when=FIRST_EXCEPTION)
+            if any(job.exception() for job in done):
+                self.stop.set()
+                pace.closing.set()
+                for job in jobs:
+                    job.cancel()
+        for job in jobs:
+            if not job.cancelled():
+                job.result()
+
+    def one(self, name: str, pace: Pace) -> None:
+        """One file: all of it, proven, in its place."""
+        for attempt in (1, 2):
+            self.transfer(name, pace)
+            wrong, sha256 = proven(self.part(name), *self.files[name])
+            if not wrong:
+                self.put(name, sha256)
+                pace.file()
+                return
+            self.keep_bad(name)
+            pace.lost(self.files[name][0])
+            print(f"{name}: {wrong}; {'fetched again' if attempt == 1 else 'given up'}", flush=True)
+        raise FetchError(f"{name}: twice the bytes were not those that the Hub lists ({wrong}); try another endpoint")
+
+    def transfer(self, name: str, pace: Pace) -> None:
+        """Until all bytes are there. Faults that may pass are waited out, as long as bytes keep coming."""
+        wanted, delay, quiet = self.files[name][0], 1.0, time.monotonic()
+        while (have := length(self.part(name))) < wanted or not os.path.exists(self.part(name)):
+            try:
+                self.read(name, have, pace)
+            except HubError as error:
+                if length(self.part(name)) > have:
+                    delay, quiet = 1.0, time.monotonic()
+                late = time.monotonic() - quiet > self.request.get("patience_s", 900.0)
+                if not error.passing or late or self.stop.is_set():
+                    raise
+                print(f"{error}; trying again in {delay:.0f} s", flush=True)
+                self.stop.wait(delay)
+                delay = min(2 * delay, SLOWEST_RETRY_S)
+
+    def read(self, name: str, have: int, pace: Pace) -> None:
+        """Bytes from `have` on, appended to the part."""
+        with open(self.part(name), "r+b" if have else "wb", buffering=0) as file:
+            file.seek(have)
+            if self.files[name][0]:
+                self.client.read(self.commit, name, Sink(file, pace), have, self.files[name][0])
+
+    def keep_bad(self, name: str) -> None:
+        """Bytes that are not what the Hub lists are evidence."""
+        path = os.path.join(self.path, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.replace(self.part(name), path)
+        set_aside(self.path, name)
+
+    def put(self, name: str, sha256: str) -> None:
+        """The proven file gets its name."""
+        path = os.path.join(self.path, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.chmod(self.part(name), 0o644)
+        os.replace(self.part(name), path)
+        self.record(name, sha256)
+
+    def clear_strangers(self) -> None:
+        """An engine loads every shard it finds: what the plan does not name goes to quarantine."""
+        for place, folders, names in os.walk(self.path):
+            if place == self.path:
+                folders[:] = [name for name in folders if name != NOTES.split(os.sep, maxsplit=1)[0]]
+            for name in names:
+                own = os.path.relpath(os.path.join(place, name), self.path)
+                if own not in self.files and own != "manifest.json":
+                    print(f"{own} is not of this commit; kept as {set_aside(self.path, own)}", flush=True)
+
+    def write_manifest(self) -> None:
+        """manifest.json as slipway/agent/manifest.py makes it, from hashes that were just proven."""
+        rows = [
+            {"path": name, "size": self.files[name][0], "sha256": self.rows[name][4]} for name in sorted(self.files)
+        ]
+        rows = [row for row in rows if row["path"] != "manifest.json"]
+        write_whole(os.path.join(self.path, "manifest.json"), json.dumps({"schema": 1, "files": rows}, indent=1) + "\n")
+
+
+def length(path: str) -> int:
+    """Bytes of a file; 0 when there is none."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def token_of(request: dict[str, Any]) -> str:
+    """The token, read from its file; one that was only sent along for this run does not stay on the host."""
+    path = request.get("token_file", "")
+    if not path:
+        return ""
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            token = file.read().strip()
+    except OSError as error:
+        raise FetchError(f"model.token: {path} cannot be read: {error.strerror}") from None
+    if request.get("passing_token"):
+        os.unlink(path)
+    return token
+
+
+def main(arguments: list[str]) -> int:
+    """Fetch what the request file asks for; one at a time into a folder."""
+    with open(arguments[0], encoding="utf-8") as file:
+        request = json.load(file)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # every byte that came is in its part already
+    os.makedirs(os.path.join(request["path"], NOTES), exist_ok=True)
+    with open(notes_path(request["path"], "lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            Fetch(request).run()
+        except (FetchError, HubError, OSError) as error:
+            print(f"error: {error}", flush=True)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

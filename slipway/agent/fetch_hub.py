@@ -1,0 +1,137 @@
+"""The Hub as a checkpoint is fetched from it: what a commit holds, and the bytes of one file, resumed where they ended.
+
+The one module of the agent that needs a package: huggingface_hub, which the build `hub` brings. It is imported when
+it is first used, so that everything else here runs with any Python 3.9+.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable
+from typing import Any
+
+
+class HubError(Exception):
+    """A sentence for the operator. passing: whether trying again may help."""
+
+    def __init__(self, text: str, passing: bool = False) -> None:
+        super().__init__(text)
+        self.passing = passing
+
+
+class Client:
+    """One repository at one endpoint. token: '' for none; it is sent to the Hub and nowhere else."""
+
+    def __init__(self, endpoint: str, repo: str, token: str = "", timeout_s: float = 30.0) -> None:
+        self.endpoint, self.repo, self.token = endpoint.rstrip("/"), repo, token
+        self.hub = library(timeout_s)
+        self.api = self.hub.HfApi(endpoint=self.endpoint, token=token or False)
+
+    def commit(self, revision: str) -> str:
+        """The commit that a branch, a tag or a commit's own id stands for now."""
+        try:
+            return str(self.api.model_info(self.repo, revision=revision).sha)
+        except Exception as error:
+            raise self.explained(error, revision) from error
+
+    def files(self, commit: str) -> dict[str, tuple[int, str]]:
+        """Every file of a commit: size, and 'sha256:HEX' of large ones or 'git:HEX' of small ones."""
+        try:
+            rows = list(self.api.list_repo_tree(self.repo, revision=commit, recursive=True))
+        except Exception as error:
+            raise self.explained(error, commit) from error
+        found = {row.path: row for row in rows if hasattr(row, "blob_id")}
+        return {
+            name: (row.size, f"sha256:{row.lfs.sha256}" if row.lfs else f"git:{row.blob_id}")
+            for name, row in found.items()
+        }
+
+    def read(self, commit: str, name: str, sink: Any, resume: int, size: int) -> None:
+        """Write the rest of a file, from byte `resume` on, to `sink`. Raises HubError; what came stays in the sink."""
+        download = self.hub.file_download
+        url = download.hf_hub_url(self.repo, name, revision=commit, endpoint=self.endpoint)
+        headers = self.hub.utils.build_hf_headers(token=self.token or False)
+        try:
+            download.http_get(url, sink, resume_size=resume, headers=headers, expected_size=size)
+        except HubError:
+            raise
+        except Exception as error:
+            raise self.explained(error, commit, name) from error
+
+    def explained(self, error: Exception, revision: str, name: str = "") -> HubError:
+        """Any fault of the Hub, of the way there or of the disk, as one sentence that says what to do."""
+        response = getattr(error, "response", None)
+        status = getattr(response, "status_code", 0)
+        code = response.headers.get("X-Error-Code", "") if response is not None else ""
+        what = f"{self.repo}{'/' + name if name else ''}"
+        for sign, text in self._refusals(revision, what).items():
+            if sign in (code, status):
+                return HubError(text)
+        if status == 429:
+            text = f"{self.endpoint} still answers 429 (too many requests) after waiting as told; run this again later"
+            return HubError(text, passing=True)
+        if status >= 500:
+            return HubError(f"{self.endpoint} answers {status} for {what}; it is the Hub's fault", passing=True)
+        return self._of_the_way(error, what)
+
+    def _refusals(self, revision: str, what: str) -> dict[Any, str]:
+        """By X-Error-Code, else by status; none of them passes by waiting."""
+        page = f"{self.endpoint}/{self.repo}"
+        token = "the token may not read it" if self.token else "it is private and model.token names no token"
+        return {
+            "GatedRepo": f"{self.repo} is gated and this account was not let in: accept its conditions at {page}, "
+            "and let model.token name a token of that account",
+            "RepoNotFound": f"there is no repository {self.repo} at {self.endpoint}, or {token}; check model.repo",
+            "RevisionNotFound": f"{self.repo} has no revision {revision}; check model.revision",
+            "EntryNotFound": f"{what} is listed but not there; the repository is damaged at this commit",
+            401: f"{self.endpoint} refused the token for {self.repo} (401): it has expired or is mistyped; renew what "
+            "model.token names",
+            403: f"{self.endpoint} forbids {what} to this account (403); ask its owner for access",
+            404: f"{self.endpoint} has no {what} (404); check model.repo and model.endpoint",
+        }
+
+    def _of_the_way(self, error: Exception, what: str) -> HubError:
+        kind = type(error).__name__
+        if "Timeout" in kind:
+            return HubError(f"{what}: {self.endpoint} sent nothing for too long", passing=True)
+        if "Consistency check" in str(error):
+            return HubError(f"{what}: the transfer ended early", passing=True)
+        if "Connect" in kind or "Protocol" in kind or "Network" in kind or "Read" in kind:
+            return HubError(f"{what}: the connection to {self.endpoint} failed ({kind})", passing=True)
+        first = (str(error).strip().splitlines() or [kind])[0]
+        return HubError(f"{what}: {first[:200]}")
+
+
+def library(timeout_s: float) -> Any:
+    """huggingface_hub with its environment out of the way: no implicit token, no cache, no bars, no offline mode."""
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        os.environ.pop(name, None)
+    switches = ("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_DISABLE_PROGRESS_BARS")
+    os.environ.update(dict.fromkeys((*switches, "HF_HUB_DISABLE_TELEMETRY"), "1"))
+    try:
+        import huggingface_hub
+        from huggingface_hub import constants, file_download, utils
+    except ImportError as error:
+        raise HubError(f"this Python has no huggingface_hub ({error}); the build `hub` brings it") from None
+    constants.HF_HUB_DOWNLOAD_TIMEOUT = timeout_s  # type: ignore[assignment]
+    constants.DOWNLOAD_CHUNK_SIZE = None  # type: ignore[assignment]  # as they come: a cut loses what a chunk gathers
+    utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the last line of the log is the progress
+    _ = file_download
+    return huggingface_hub
+
+
+def chosen(files: dict[str, Any], include: Iterable[str], exclude: Iterable[str]) -> dict[str, Any]:
+    """The files that the patterns leave, as huggingface_hub reads patterns; no include means all."""
+    wanted, unwanted = [*map(whole, include)], [*map(whole, exclude)]
+    return {
+        name: found
+        for name, found in files.items()
+        if (not wanted or any(fnmatch.fnmatch(name, pattern) for pattern in wanted))
+        and not any(fnmatch.fnmatch(name, pattern) for pattern in unwanted)
+    }
+
+
+def whole(pattern: str) -> str:
+    """A folder stands for all below it."""
+    return pattern + "*" if pattern.endswith("/") else pattern

@@ -1,0 +1,287 @@
+"""Fetching from the Hub: what an operator sees when it goes well, and for each way in which it does not."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from slipway.agent import fetch as program
+from slipway.agent import manifest
+from slipway.agent.fetch import Fetch, FetchError
+from slipway.agent.fetch_hub import Client, HubError, chosen
+from slipway.agent.recheck import look, seal
+from tests.hub.checkpoint import write_checkpoint
+from tests.hub.repository import Repository
+from tests.hub.server import Hub
+
+ROOT = Path(__file__).resolve().parents[3]
+SHARD = "model-00002-of-00003.safetensors"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_checkpoint(tmp_path_factory.mktemp("hub") / "model")
+
+
+@pytest.fixture
+def hub(source):
+    with Hub([Repository("org/model", source)]) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    """The client sleeps a second before each retry; the order of things stays, the seconds go."""
+    slept = []
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", slept.append)
+    monkeypatch.setattr("huggingface_hub.file_download.time.sleep", slept.append)
+    return slept
+
+
+def request_for(hub, target, name="org/model", **other):
+    repository = hub.repositories[name]
+    commit = repository.branches["main"]
+    files = {path: [entry.size, ("sha256:" if entry.sha256 else "git:") + entry.etag]
+             for path, entry in repository.commits[commit].items()}  # fmt: skip
+    made = {"path": str(target), "repo": name, "commit": commit, "endpoint": hub.url, "files": files, "workers": 2}
+    return {**made, "timeout_s": 0.5, "patience_s": 5.0, "every_s": 0.05, **other}
+
+
+def fetch(hub, target, **other):
+    Fetch(request_for(hub, target, **other)).run()
+
+
+def is_whole(target, source):
+    assert manifest.check(str(target)) == []
+    for path in source.iterdir():
+        assert (target / path.name).read_bytes() == path.read_bytes()
+
+
+def test_every_file_is_fetched_proven_and_listed(hub, source, tmp_path, capsys):
+    target = tmp_path / "checkpoint"
+    fetch(hub, target)
+    is_whole(target, source)
+    assert "9 files" in capsys.readouterr().out
+    assert look(str(target))["kind"] == "partial"  # until the controller has inspected it
+    assert seal(str(target)) == {"kind": "complete", "problems": [], "files": 9}
+
+
+def test_a_second_run_fetches_nothing(hub, tmp_path):
+    fetch(hub, tmp_path / "checkpoint")
+    before = hub.sent
+    fetch(hub, tmp_path / "checkpoint")
+    assert hub.sent == before
+
+
+def test_a_cut_connection_goes_on_where_it_ended(hub, source, tmp_path):
+    hub.fault("cut", SHARD, at=50_000)
+    fetch(hub, tmp_path / "checkpoint")
+    is_whole(tmp_path / "checkpoint", source)
+    ranges = [row[2] for row in hub.asked("/store/") if row[2]]
+    assert ranges == ["bytes=50000-"]
+
+
+def test_a_transfer_that_ends_early_without_a_word_is_completed(hub, source, tmp_path, capsys):
+    hub.fault("truncated", SHARD, at=50_000)
+    fetch(hub, tmp_path / "checkpoint")
+    is_whole(tmp_path / "checkpoint", source)
+
+
+def test_wrong_bytes_of_the_right_size_are_kept_and_fetched_again(hub, source, tmp_path, capsys):
+    hub.fault("wrong", SHARD)
+    fetch(hub, tmp_path / "checkpoint")
+    is_whole(tmp_path / "checkpoint", source)
+    kept = list((tmp_path / "quarantine" / "checkpoint").iterdir())
+    assert [path.name.rpartition(".")[0] for path in kept] == [SHARD]
+    assert f"{SHARD}: sha256 " in capsys.readouterr().out
+
+
+def test_a_small_file_is_proven_by_its_git_hash(hub, source, tmp_path):
+    hub.fault("wrong", "/config.json")
+    fetch(hub, tmp_path / "checkpoint")
+    is_whole(tmp_path / "checkpoint", source)
+
+
+def test_bytes_that_stay_wrong_are_told(hub, tmp_path):
+    hub.fault("wrong", SHARD, times=2)
+    with pytest.raises(FetchError, match=f"{SHARD}: twice the bytes were not those that the Hub lists"):
+        fetch(hub, tmp_path / "checkpoint")
+    assert not (tmp_path / "checkpoint" / SHARD).exists()
+
+
+def test_a_stalled_transfer_is_taken_up_again(hub, source, tmp_path):
+    hub.fault("stalled", SHARD, at=1000, seconds=3)
+    fetch(hub, tmp_path / "checkpoint")
+    is_whole(tmp_path / "checkpoint", source)
+
+
+def test_a_server_that_only_stalls_is_named(hub, tmp_path):
+    hub.fault("stalled", SHARD, times=99, at=0)
+    with pytest.raises(HubError, match="sent nothing for too long"):
+        fetch(hub, tmp_path / "checkpoint", timeout_s=0.05, patience_s=0.1)
+
+
+def test_too_many_requests_are_waited_out_as_told(hub, source, tmp_path, no_waiting):
+    hub.fault("busy", SHARD, seconds=7)
+    hub.fault("busy", "/store/", seconds=7)
+    fetch(hub, tmp_path / "checkpoint")
+    is_whole(tmp_path / "checkpoint", source)
+    assert max(no_waiting) >= 7
+
+
+def test_an_error_of_the_hub_passes(hub, source, tmp_path, capsys):
+    hub.fault("broken", SHARD)
+    fetch(hub, tmp_path / "checkpoint")
+    is_whole(tmp_path / "checkpoint", source)
+    assert "answers 500" in capsys.readouterr().out
+
+
+def test_a_server_that_ignores_ranges_is_read_from_the_start(hub, source, tmp_path):
+    hub.fault("cut", SHARD, at=50_000)
+    hub.fault("no_range", SHARD)
+    fetch(hub, tmp_path / "checkpoint")
+    is_whole(tmp_path / "checkpoint", source)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("refused", r"refused the token for org/model \(401\)"),
+        ("gated", "org/model is gated and this account was not let in: accept its conditions at http"),
+        ("no_repo", "there is no repository org/model at http.*, or it is private and model.token names no token"),
+        ("no_revision", "org/model has no revision"),
+    ],
+)
+def test_a_refusal_is_one_sentence_with_what_to_do(hub, tmp_path, fault, said):
+    hub.fault(fault, "/tree/", times=99)
+    with pytest.raises(HubError, match=said) as caught:
+        fetch(hub, tmp_path / "checkpoint")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_refusal_in_the_middle_stops_at_once_and_keeps_what_came(hub, source, tmp_path):
+    hub.fault("gated", SHARD, times=99)
+    with pytest.raises(HubError, match="gated"):
+        fetch(hub, tmp_path / "checkpoint")
+    hub.faults.clear()
+    fetch(hub, tmp_path / "checkpoint")
+    is_whole(tmp_path / "checkpoint", source)
+
+
+@pytest.mark.parametrize("fault", ["other_list", "empty_list"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_list_of_files_that_changes_is_no_success(hub, tmp_path, fault, when):
+    made = Fetch(request_for(hub, tmp_path / "checkpoint"))
+    if when == "after":
+        made.check_disk = lambda pending: hub.fault(fault, "/tree/")
+    else:
+        hub.fault(fault, "/tree/")
+    with pytest.raises(FetchError, match=r"the list of files at org/model [0-9a-f]{12} differs: .* planned files"):
+        made.run()
+    assert look(str(tmp_path / "checkpoint"))["kind"] == "partial"
+
+
+def test_a_moved_branch_changes_nothing_about_a_pinned_commit(tmp_path, source):
+    copy = shutil.copytree(source, tmp_path / "source")
+    repository = Repository("org/model", copy)
+    kept = {path: (entry.size, entry.etag) for path, entry in repository.commits[repository.branches["main"]].items()}
+    with Hub([repository]) as hub:
+        request = request_for(hub, tmp_path / "checkpoint")
+        for entry in repository.commits[request["commit"]].values():
+            object.__setattr__(entry, "source", source / entry.path)
+        (copy / "config.json").write_text('{"changed": true}')
+        repository.branches["main"] = repository.commit()
+        assert Client(hub.url, "org/model").commit("main") != request["commit"]
+        Fetch(request).run()
+    assert set(kept) == {path.name for path in source.iterdir()}
+    is_whole(tmp_path / "checkpoint", source)
+
+
+def test_a_stale_file_of_another_commit_is_not_taken_for_this_one(hub, source, tmp_path):
+    target = tmp_path / "checkpoint"
+    target.mkdir()
+    (target / "config.json").write_text("{}")
+    (target / "model-00009-of-00009.safetensors").write_bytes(b"left over")
+    fetch(hub, target)
+    is_whole(target, source)
+    kept = {path.name.rpartition(".")[0] for path in (tmp_path / "quarantine" / "checkpoint").iterdir()}
+    assert kept == {"config.json", "model-00009-of-00009.safetensors"}
+
+
+def test_a_disk_too_small_is_told_before_the_first_byte(hub, tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "free_bytes", lambda path: 500_000)
+    with pytest.raises(FetchError, match=r"500\.0 kB free and 6\d\d\.\d kB .* come: 1\d\d\.\d kB are missing"):
+        fetch(hub, tmp_path / "checkpoint")
+    assert hub.asked("/resolve/") == []
+
+
+def test_progress_tells_bytes_rate_time_left_and_files(source, tmp_path, capsys):
+    with Hub([Repository("org/model", source)], cap=400_000) as hub:
+        fetch(hub, tmp_path / "checkpoint")
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line for line in lines if "left" in line]
+    assert shown, lines
+    assert " of 6" in shown[-1]
+    assert "kB/s" in shown[-1]
+    assert "of 9 files" in shown[-1]
+
+
+def test_a_bandwidth_cap_holds(hub, source, tmp_path):
+    began = time.monotonic()
+    fetch(hub, tmp_path / "checkpoint", bandwidth=600_000)
+    assert time.monotonic() - began > 0.8
+    is_whole(tmp_path / "checkpoint", source)
+
+
+def test_a_token_goes_to_the_hub_and_nowhere_else(source, tmp_path, capsys):
+    token, place = "hf_secret", tmp_path / "token"
+    place.write_text(token + "\n")
+    with Hub([Repository("org/model", source, token=token)]) as hub:
+        with pytest.raises(HubError, match=r"private and model\.token names no token"):
+            fetch(hub, tmp_path / "checkpoint")
+        fetch(hub, tmp_path / "checkpoint", token_file=str(place), passing_token=True)
+        assert {row[3] for row in hub.asked("/resolve/")} == {f"Bearer {token}"}
+    assert not place.exists()
+    assert token not in capsys.readouterr().out
+    written = [path for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
+    assert [path for path in written if token.encode() in path.read_bytes()] == []
+
+
+def test_a_token_file_that_is_not_there_is_named(hub, tmp_path):
+    with pytest.raises(FetchError, match=r"model\.token: /nowhere/token cannot be read"):
+        fetch(hub, tmp_path / "checkpoint", token_file="/nowhere/token")
+
+
+def test_a_killed_fetch_goes_on_and_no_byte_comes_twice(source, tmp_path):
+    with Hub([Repository("org/model", source)], cap=400_000) as hub:
+        request = tmp_path / "request.json"
+        request.write_text(json.dumps(request_for(hub, tmp_path / "checkpoint", workers=1)))
+        run = [sys.executable, "-m", "slipway.agent.fetch", str(request)]
+        first = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.PIPE)
+        parts = tmp_path / "checkpoint" / ".cache" / "slipway" / "parts"
+        deadline = time.monotonic() + 20
+        while not any(path.stat().st_size for path in parts.glob("model-*")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.kill(first.pid, signal.SIGKILL)
+        first.communicate()
+        hub.cap, (part,) = 0, parts.glob("model-*")
+        came = part.stat().st_size
+        again = subprocess.run(run, cwd=ROOT, capture_output=True, text=True)
+        assert again.returncode == 0, again.stdout
+        assert f"bytes={came}-" in [row[2] for row in hub.asked("/store/")]
+    is_whole(tmp_path / "checkpoint", source)
+
+
+def test_patterns_choose_as_the_client_does(source):
+    from huggingface_hub.utils import filter_repo_objects
+
+    names = ["config.json", "model-1.safetensors", "original/model.pth", "tokenizer.json"]
+    for include, exclude in ((["*.json"], []), ([], ["original/", "*.pth"]), (["*.json", "model*"], ["token*"])):
+        theirs = list(filter_repo_objects(names, allow_patterns=include or None, ignore_patterns=exclude))
+        assert list(chosen(dict.fromkeys(names), include, exclude)) == theirs
