@@ -214,7 +214,24 @@ def nvidia_smi(timeout: float) -> Reading:
     }
     asks: dict[str, Callable[[], Reading]] = {n: partial(command, a, timeout) for n, a in plain.items()}
     asks["gpus"] = partial(gpu_query, smi, timeout)
-    return {"path": smi, **together(asks, timeout + GRACE + 1)}
+    answers = together(asks, timeout + GRACE + 1)
+    return {"path": smi, **answers, "owners": owners(str(answers["apps"].get("out", "")))}
+
+
+def owners(apps: str) -> dict[str, str]:
+    """The deployment of each process that holds GPU memory, where it is one of Slipway's and may be read."""
+    found = {pid: deployment(pid) for pid in re.findall(r"^\s*(\d+)\s*,", apps, re.MULTILINE)}
+    return {pid: name for pid, name in found.items() if name}
+
+
+def deployment(pid: str) -> str:
+    """What the plan has put into the environment of a worker, and its children have from it; empty for others."""
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    mark = b"SLIPWAY_DEPLOYMENT="
+    return next((entry[len(mark) :].decode("utf-8", "replace") for entry in entries if entry.startswith(mark)), "")
 
 
 def pci_gpus() -> Reading:

@@ -17,12 +17,13 @@ DRIVER_WORDS = re.compile(
 LOST_WORDS = re.compile(r"Unable to determine the device handle|GPU is lost|requires reset", re.IGNORECASE)
 
 
-def check(hardware: HostHardware, probe: Any, host: str) -> Iterator[Finding]:
-    """Every finding about one probed host."""
+def check(hardware: HostHardware, probe: Any, host: str, deployment: str = "") -> Iterator[Finding]:
+    """Every finding about one probed host. deployment: the one that is planned."""
     yield from check_probe(probe, host)
     yield from check_driver(hardware, probe, host)
     for gpu in hardware.gpus:
         yield from check_gpu(gpu, host)
+        yield from check_processes(gpu, host, deployment)
     yield from check_alike(hardware, host)
     yield from check_links(hardware, probe, host)
     for device in hardware.rdma:
@@ -128,7 +129,7 @@ def fewer(host: str, seen: int, on_bus: int) -> Finding:
 
 
 def check_gpu(gpu: Gpu, host: str) -> Iterator[Finding]:
-    """MIG, ECC, unknown memory, and processes of others."""
+    """MIG, ECC, unknown memory."""
     name = f"{host}: GPU {gpu.index}"
     if gpu.mig:
         fix = f"nvidia-smi -i {gpu.index} -mig 0, or leave this GPU out with `gpus:`"
@@ -140,9 +141,17 @@ def check_gpu(gpu: Gpu, host: str) -> Iterator[Finding]:
         yield Finding("hardware.ecc-off", level, name, "ECC is off: bit errors go unnoticed", fix)
     if gpu.memory_mib == 0:
         yield Finding("hardware.memory-unknown", "warning", name, f"{gpu.name} does not tell its memory")
+
+
+def check_processes(gpu: Gpu, host: str, deployment: str) -> Iterator[Finding]:
+    """Processes that hold the GPU's memory, but for those of the deployment that is planned."""
     for process in gpu.processes:
-        message = f"process {process.pid} ({process.name}) holds {process.memory_mib} MiB"
-        yield Finding("hardware.gpu-in-use", "warning", name, message, "end it if it is not this deployment's")
+        if process.deployment and process.deployment == deployment:
+            continue
+        whose = f" of deployment {process.deployment}" if process.deployment else ""
+        message = f"process {process.pid} ({process.name}){whose} holds {process.memory_mib} MiB"
+        fix = "destroy that deployment, or name other GPUs with `gpus:`" if whose else "end it"
+        yield Finding("hardware.gpu-in-use", "warning", f"{host}: GPU {gpu.index}", message, fix)
 
 
 def check_alike(hardware: HostHardware, host: str) -> Iterator[Finding]:

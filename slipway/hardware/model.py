@@ -14,11 +14,12 @@ Origin = Literal["probe", "catalogue", "declared"]
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process that holds memory of a GPU."""
+    """A process that holds memory of a GPU. deployment: of Slipway's whose worker it is; empty for others."""
 
     pid: int
     name: str
     memory_mib: int = 0
+    deployment: str = ""
 
 
 @dataclass(frozen=True)

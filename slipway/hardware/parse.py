@@ -24,8 +24,11 @@ from slipway.hardware.model import (
 KIB_PER_MIB = 1024
 
 
-def parse(probe: Any, host: str = "") -> HostHardware:
-    """What the probe found, with findings about it; `host` is the name that findings carry."""
+def parse(probe: Any, host: str = "", deployment: str = "") -> HostHardware:
+    """What the probe found, with findings about it; `host` is the name that findings carry.
+
+    deployment: the one that is planned, whose own processes may hold GPUs.
+    """
     matrix = topology.read_matrix(reading.output(probe, "nvidia_smi", "topo"))
     gpus = read_gpus(probe, matrix)
     hardware = HostHardware(
@@ -43,7 +46,7 @@ def parse(probe: Any, host: str = "") -> HostHardware:
         **read_machine(probe),
         **read_software(probe),
     )
-    return replace(hardware, findings=tuple(check(hardware, probe, host or hardware.hostname or "host")))
+    return replace(hardware, findings=tuple(check(hardware, probe, host or hardware.hostname or "host", deployment)))
 
 
 # --- GPUs ---------------------------------------------------------------------------------------------------
@@ -108,7 +111,8 @@ def read_processes(probe: Any) -> dict[str, tuple[GpuProcess, ...]]:
         pid = reading.whole(row.get("pid"))
         if pid is not None:
             used = reading.count(row.get("used_gpu_memory") or row.get("used_memory"))
-            process = GpuProcess(pid, reading.word(row.get("process_name")) or "?", used)
+            owner = reading.word(reading.section(probe, "nvidia_smi", "owners").get(str(pid)))
+            process = GpuProcess(pid, reading.word(row.get("process_name")) or "?", used, owner)
             held[row.get("gpu_uuid", "")] = (*held.get(row.get("gpu_uuid", ""), ()), process)
     return held
 

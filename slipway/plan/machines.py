@@ -35,7 +35,7 @@ def wants_gpus(host: HostSettings) -> bool:
 
 def _machine(host: HostSettings, facts: HostFacts | None) -> Machine:
     declared, findings = _declared(host)
-    probed = parse(facts.probe, host.name) if facts and facts.known else None
+    probed = parse(facts.probe, host.name, host.deployment) if facts and facts.known else None
     if host.engine.kind == "simulator":
         return Machine(_rehearsed(declared, probed), findings)
     if probed is None or not wants_gpus(host):

@@ -162,6 +162,14 @@ def test_main_prints_one_line(capsys):
     assert json.loads(capsys.readouterr().out)["format"] == 1
 
 
+def test_owner_of_a_process_on_a_gpu_is_read_from_its_environment():
+    with subprocess.Popen(["sleep", "60"], env={"SLIPWAY_DEPLOYMENT": "demo"}) as worker:
+        found = hardware.owners(f"pid, gpu_uuid, used\n{worker.pid}, GPU-1, 5\n{os.getpid()}, GPU-1, 5\nN/A, x\n")
+        worker.kill()
+
+    assert found == {str(worker.pid): "demo"}
+
+
 def test_absent_tool():
     assert hardware.command(["no-such-tool-anywhere"]) == {"error": "no-such-tool-anywhere: No such file or directory"}
 

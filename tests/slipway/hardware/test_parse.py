@@ -131,6 +131,16 @@ def test_process_on_a_gpu_is_named_with_its_gpu():
     assert "668 (python3) holds 1634 MiB" in host.findings[0].message
 
 
+def test_processes_of_the_planned_deployment_are_expected():
+    probe = capture("h200-pair-in-use")
+    probe["nvidia_smi"]["owners"] = {"668": "llama"}
+
+    assert "hardware.gpu-in-use" not in {finding.rule for finding in parse(probe, "h1", "llama").findings}
+    (other,) = [one for one in parse(probe, "h1", "demo").findings if one.rule == "hardware.gpu-in-use"]
+    assert "668 (python3) of deployment llama holds" in other.message
+    assert "destroy that deployment" in other.fix
+
+
 def test_unified_memory_counts_as_the_systems():
     host = parse(capture("dgx-spark"))
     assert host.gpus[0].unified_memory
