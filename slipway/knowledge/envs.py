@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -38,17 +38,30 @@ def known(release: str) -> Mapping[str, Variable]:
 
 def check(name: str, value: Any, release: str) -> list[Problem]:
     """Say what is wrong with setting a variable; variables of other programs are never judged."""
+    remarks = check_name(name, release)
     variable = known(release).get(name)
     if variable is None:
-        return [_unknown(name, release)] if name.startswith(OURS) else []
-    remarks = []
-    if variable.successor:
-        message = f"{name} is the old name of {variable.successor} in SGLang {release}"
-        remarks.append(Problem("note", "env-deprecated", message, f"use {variable.successor}", _source(), name))
+        return remarks
     if not _TYPES.get(variable.type, _anything)(str(value)):
         message = f"{name}: got {str(value)!r}; SGLang {release} reads {_WORDS[variable.type]}"
         remarks.append(Problem("error", "env-type", message, "", _source(), name))
     return remarks
+
+
+def check_name(name: str, release: str) -> list[Problem]:
+    """Say what is wrong with setting a variable, whatever its value."""
+    variable = known(release).get(name)
+    if variable is None:
+        return [_unknown(name, release)] if name.startswith(OURS) else []
+    if not variable.successor:
+        return []
+    message = f"{name} is the old name of {variable.successor} in SGLang {release}"
+    return [Problem("note", "env-deprecated", message, f"use {variable.successor}", _source(), name)]
+
+
+def check_names(names: Iterable[str], release: str) -> list[Problem]:
+    """Check variables whose values nobody may see."""
+    return [problem for name in names for problem in check_name(name, release)]
 
 
 def check_all(settings: Mapping[str, Any], release: str) -> list[Problem]:

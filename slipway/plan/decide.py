@@ -58,7 +58,7 @@ def decide(kind: Kind, names: Sequence[str], learnt: Mapping[str, FlagList]) -> 
         *choice_findings(problems(choices), read, subject),
         *planned_twice(known, subject, kind.settings),
         *flag_findings,
-        *env_findings(release, subject, kind.settings.env),
+        *env_findings(release, subject, kind.settings),
         *(memory.findings if memory else ()),
     ]
     env = {**(kind.recipe.environment if kind.recipe else {}), **environment(choices)}

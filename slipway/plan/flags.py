@@ -56,11 +56,15 @@ def _typed(settings: WorkerSettings) -> set[str]:
     return {flag for key, flag in keys.items() if getattr(settings, key) is not None}
 
 
-def env_findings(release: str, subject: str, env: Mapping[str, str]) -> list[Finding]:
-    """What is wrong with variables that the user set; those of other programs are not judged."""
+def env_findings(release: str, subject: str, settings: WorkerSettings) -> list[Finding]:
+    """What is wrong with variables that the user set; those of other programs are not judged.
+
+    Of secrets the names alone: what they hold is not known here.
+    """
+    problems = envs.check_all(settings.env, release) + envs.check_names(settings.secret_env, release)
     return [
         Finding(problem.kind, problem.severity, subject, problem.message, problem.fix, problem.source)
-        for problem in envs.check_all(env, release)
+        for problem in problems
     ]
 
 

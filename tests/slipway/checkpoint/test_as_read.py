@@ -6,7 +6,8 @@ import pytest
 
 from slipway.checkpoint import LAYER_CLASSES, check_capability, check_quantization_flag, read_checkpoint
 from slipway.checkpoint.tables import table
-from slipway.checkpoint.versions import version_key
+from slipway.checkpoint.versions import gates_of, version_key
+from slipway.knowledge import gates, releases
 from tests.slipway.checkpoint.checkpoints import changed, checkpoint_of, files_of, rules
 
 # attention, mlp, experts, shared experts, lm_head; KV cache
@@ -60,10 +61,26 @@ READINGS = [
     (NEMO, "0.5.13", (), "modelopt_mixed", "nvfp4", False, [KV]),
     (NEMO, "0.5.23", (), "modelopt_mixed", "nvfp4", False, [KV]),
     (MIXED, "0.5.13", (), "w4afp8", "int4", False, [BAD, KV]),
-    (MIXED, "0.5.15", (), "w4afp8", "int4", False, [BAD, KV, DOUBT]),
+    (MIXED, "0.5.14", (), "w4afp8", "int4", False, [BAD, KV]),
+    (MIXED, "0.5.15", (), "modelopt_mixed", "nvfp4", False, [KV]),
     (MIXED, "0.5.13", ("pr-27906",), "modelopt_mixed", "nvfp4", False, [KV]),
     (MIXED, "0.5.18", (), "modelopt_mixed", "nvfp4", False, [KV]),
 ]
+
+
+# What two tables say of one behaviour: the reading of checkpoints, and the backends.
+SAID_TWICE = [
+    ("hybrid_fp8_nvfp4", "hybrid_fp8_nvfp4_detection"),
+    ("mixed_by_content", "modelopt_mixed_by_content"),
+    ("modelopt_fp8_exact", "modelopt_mxfp8_by_name"),
+    ("nvfp4_online", "nvfp4_online_method"),
+]
+
+
+@pytest.mark.parametrize(("here", "there"), SAID_TWICE)
+@pytest.mark.parametrize("release", [str(release.version) for release in releases.known()])
+def test_both_tables_of_releases_agree(here, there, release):
+    assert gates_of(release).has(here) is gates.holds(there, release)
 
 
 @pytest.mark.parametrize("name", REAL)

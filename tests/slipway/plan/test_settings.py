@@ -94,3 +94,12 @@ def test_quantization_that_contradicts_the_checkpoint_is_refused(tmp_path):
     plan = planned(tmp_path, ONE_HOST, campaign("0.5.18", quantization="awq"))
 
     assert "quant-flag-mismatch" in rules(plan, "error")
+
+
+def test_the_name_of_a_secret_is_checked_and_its_value_is_not(tmp_path):
+    secrets = {"SGLANG_TIMEOUT_KEEP_ALIV": {"env": "X"}, "SGLANG_TIMEOUT_KEEP_ALIVE": {"env": "Y"}}
+    plan = planned(tmp_path, ONE_HOST, campaign("0.5.18", secret_env={**secrets, "HF_TOKEN": {"env": "HF_TOKEN"}}))
+
+    (warning,) = {finding.message: finding for finding in plan.findings if finding.rule.startswith("env-")}.values()
+    assert (warning.severity, warning.rule) == ("warning", "env-unknown")
+    assert "SGLANG_TIMEOUT_KEEP_ALIVE" in warning.fix
