@@ -86,6 +86,4 @@ def use_findings(use: Use, subject: str) -> list[Finding]:
         (use.page_size > 0, f"page_size: got {use.page_size}; must be positive"),
     )
     fix = "correct the setting of this role or instance"
-    return [
-        Finding("memory-setting", "error", subject, message, fix) for holds, message in checks if not holds
-    ]
+    return [Finding("memory-setting", "error", subject, message, fix) for holds, message in checks if not holds]

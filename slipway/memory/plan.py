@@ -58,9 +58,7 @@ def _weight_lines(checkpoint: Checkpoint, layout: Layout, subject: str) -> tuple
         return [_part_line(part, scale) for part in parts if part.share > 0], []
     ranks = layout.tp * layout.pp
     words = f"{checkpoint.total_bytes:,} B of files / ({layout.tp} tp x {layout.pp} pp)"
-    return [Line("weights", checkpoint.total_bytes / ranks, words)], [
-        _shapes_differ(checkpoint, parts, subject)
-    ]
+    return [Line("weights", checkpoint.total_bytes / ranks, words)], [_shapes_differ(checkpoint, parts, subject)]
 
 
 def _part_line(part: Part, scale: float) -> Line:

@@ -11,9 +11,7 @@ from slipway.memory.outcome import MemoryPlan
 _SOURCE = "slipway/memory/assumptions.yml; sglang.md H"
 
 
-def verdict(
-    plan: MemoryPlan, checkpoint: Checkpoint, layout: Layout, use: Use, subject: str
-) -> list[Finding]:
+def verdict(plan: MemoryPlan, checkpoint: Checkpoint, layout: Layout, use: Use, subject: str) -> list[Finding]:
     """Findings about a plan whose figures are complete. Refusals come alone.
 
     What follows from them is no news.
@@ -28,9 +26,7 @@ def verdict(
 
 def _refused(plan: MemoryPlan, layout: Layout, use: Use, subject: str) -> Finding | None:
     static = plan.fraction * plan.usable
-    sums = f"{gib(plan.weights)} of weights" + (
-        f" and {gib(plan.state)} of request state" if plan.state else ""
-    )
+    sums = f"{gib(plan.weights)} of weights" + (f" and {gib(plan.state)} of request state" if plan.state else "")
     if plan.kv <= 0:
         message = (
             f"does not fit: {sums} a GPU (tp {layout.tp}, pp {layout.pp}) against {gib(static)} static "
@@ -38,9 +34,7 @@ def _refused(plan: MemoryPlan, layout: Layout, use: Use, subject: str) -> Findin
         )
         return Finding("memory-does-not-fit", "error", subject, message, _way_out(plan, layout), _SOURCE)
     if plan.tokens < use.page_size or plan.tokens == 0:
-        message = (
-            f"does not fit: {gib(plan.kv)} are left for KV, less than one page of {use.page_size} tokens"
-        )
+        message = f"does not fit: {gib(plan.kv)} are left for KV, less than one page of {use.page_size} tokens"
         return Finding("memory-does-not-fit", "error", subject, message, _way_out(plan, layout), _SOURCE)
     return None
 
@@ -51,23 +45,17 @@ def _way_out(plan: MemoryPlan, layout: Layout) -> str:
     needed = (plan.weights + plan.state) / plan.usable if plan.usable > 0 else 2.0
     fraction = needed + assumed()["tight"]["kv_share"]
     if plan.fraction < fraction <= highest:
-        return (
-            f"set mem_fraction_static to {fraction:.2f} or more, if the reserve allows it, or raise tp or pp"
-        )
+        return f"set mem_fraction_static to {fraction:.2f} or more, if the reserve allows it, or raise tp or pp"
     ranks, factor = layout.tp * layout.pp, 2
     while needed / factor > highest - 0.15 and factor < 64:
         factor *= 2
-    return (
-        f"use {ranks * factor} GPUs (tp x pp) instead of {ranks}, GPUs with more memory, or smaller weights"
-    )
+    return f"use {ranks * factor} GPUs (tp x pp) instead of {ranks}, GPUs with more memory, or smaller weights"
 
 
 def _context(plan: MemoryPlan, context: int, subject: str) -> Finding | None:
     if context <= 0 or plan.tokens >= context:
         return None
-    message = (
-        f"{plan.tokens:,} tokens of KV fit, but one request may have {context:,}; longer ones are refused"
-    )
+    message = f"{plan.tokens:,} tokens of KV fit, but one request may have {context:,}; longer ones are refused"
     fix = f"set context_length to {plan.tokens} or less, raise mem_fraction_static, or use more GPUs"
     return Finding("memory-context-too-long", "warning", subject, message, fix, _SOURCE)
 

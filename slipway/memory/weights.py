@@ -72,9 +72,7 @@ def _attention_parts(checkpoint: Checkpoint, layout: Layout, share: float) -> li
     ranks = layout.attn_tp
     return [
         Part("attention, split", split * layers, scheme, share, ranks),
-        Part(
-            "attention, keys and values", keys * layers, scheme, share, min(ranks, max(attention.kv_heads, 1))
-        ),
+        Part("attention, keys and values", keys * layers, scheme, share, min(ranks, max(attention.kv_heads, 1))),
         Part("attention, on each GPU", whole * layers, scheme, share, 1),
         Part("state layers", _state_parameters(checkpoint) * attention.linear_layers, scheme, share, ranks),
     ]
@@ -140,9 +138,7 @@ def _feed_forward_parts(checkpoint: Checkpoint, layout: Layout, share: float) ->
     dense = experts.matrices * hidden * experts.dense_intermediate
     plain = dtype_scheme(checkpoint.dtype)
     return [
-        Part(
-            "experts", one * experts.routed * experts.moe_layers, schemes.experts, share, layout.tp / uneven
-        ),
+        Part("experts", one * experts.routed * experts.moe_layers, schemes.experts, share, layout.tp / uneven),
         Part(
             "shared experts",
             shared * experts.moe_layers,
