@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slipway.checkpoint import Inspection, inspect, read_checkpoint, read_folder
-from slipway.config.deployment import ROLES, Deployment
+from slipway.checkpoint import Inspection, inspect, read_checkpoint, read_folder, small_files
+from slipway.config.deployment import ROLES, Deployment, ModelSettings
 from slipway.config.errors import ConfigError, InvalidConfigError
 from slipway.config.load import load
 from slipway.knowledge.flags import FlagList
+from slipway.patching.series import Series, load_series
 from slipway.plan.facts import HostFacts
+from slipway.plan.hub import RECORD, HubFiles, facts_folder, hub_key, read_record
 from slipway.plan.make import Known, Made, make
 from slipway.plan.model import Files, Plan
 from slipway.plan.secrets import with_secrets
@@ -33,7 +35,7 @@ class Opened:
 
     inventory: the file. files: the folders that are copied to hosts, by `model.path` or `engine.wheelhouse`.
     checkpoints: what was read of each checkpoint, by `model.facts` or `model.path`. connection: per host, what
-    pyinfra needs. learnt: flag lists of engines that were built, by release.
+    pyinfra needs. learnt: flag lists of engines that were built, by release. series: of patches.
     """
 
     inventory: Path
@@ -42,6 +44,7 @@ class Opened:
     checkpoints: Mapping[str, Inspection | str]
     connection: Mapping[str, Mapping[str, Any]]
     learnt: Mapping[str, FlagList]
+    series: Series
 
     def plan(self, facts: Mapping[str, HostFacts]) -> Plan:
         """The plan, given what is known of the hosts."""
@@ -49,7 +52,7 @@ class Opened:
 
     def make(self, facts: Mapping[str, HostFacts]) -> Made:
         """The plan with all that led to it."""
-        made = make(self.deployment, Known(facts, self.files, self.checkpoints, self.learnt))
+        made = make(self.deployment, Known(facts, self.files, self.checkpoints, self.learnt, self.series))
         plan = with_secrets(with_wheels(made.plan, self.deployment, self.files), self.deployment)
         return replace(made, plan=plan)
 
@@ -73,9 +76,16 @@ def open_groups(inventory: Path, groups: Mapping[str, Hosts], overrides: Mapping
     _check_groups(inventory, names)
     folder = inventory.parent
     deployment = load(folder, names, overrides, project_root())
-    files = _model_files(folder, deployment) | _wheelhouses(folder, deployment)
-    checkpoints = _checkpoints(folder, deployment)
-    return Opened(inventory, deployment, files, checkpoints, _connection(groups), _learnt(folder))
+    files = _model_files(folder, deployment) | _wheelhouses(folder, deployment) | _hub_files(folder, deployment)
+    checkpoints = _checkpoints(folder, deployment) | _hub_checkpoints(folder, deployment)
+    series = load_series(series_folder(folder))
+    return Opened(inventory, deployment, files, checkpoints, _connection(groups), _learnt(folder), series)
+
+
+def series_folder(folder: Path) -> Path:
+    """patches/ beside the inventory, else that of the checkout."""
+    beside = folder / "patches"
+    return beside if (beside / "series.yml").is_file() else project_root() / "patches"
 
 
 def _name(host: str | tuple[str, Mapping[str, Any]]) -> str:
@@ -132,6 +142,46 @@ def _model_files(folder: Path, deployment: Deployment) -> dict[str, Files | str]
     return {path: _read_model(folder, path) for path in sorted(paths)}
 
 
+def _hub_files(folder: Path, deployment: Deployment) -> dict[str, Files | str]:
+    """What `slipway checkpoint facts` recorded of each repository that workers serve."""
+    models = [host.model for host in deployment.hosts if host.workers and host.model.repo]
+    return {hub_key(model): _read_hub(folder, model) for model in models}
+
+
+def _read_hub(folder: Path, model: ModelSettings) -> HubFiles | str:
+    """The record of a repository, unless a small file beside it is not the recorded one; what is wrong, else."""
+    from slipway.agent.state import listed_as
+
+    facts = facts_folder(model)
+    place = _model_folder(folder, facts)
+    if isinstance(place, str) or not (place / RECORD).is_file():
+        return f"model.repo {model.repo}: {facts} has no record of it"
+    found = read_record((place / RECORD).read_text(encoding="utf-8"), model)
+    if isinstance(found, str):
+        return f"model.repo {model.repo}: {facts}: {found}"
+    for name in small_files({name: size for name, (size, _) in found.entries.items()}):
+        if not (place / name).is_file() or not listed_as((place / name).read_bytes(), found.entries[name][1]):
+            return f"model.repo {model.repo}: {facts}/{name} is not the file of the recorded commit"
+    return found
+
+
+def _hub_checkpoints(folder: Path, deployment: Deployment) -> dict[str, Inspection | str]:
+    """Each checkpoint of the Hub, read from its small files and the sizes of the others."""
+    models = [host.model for host in deployment.hosts if host.workers and host.model.repo]
+    return {facts_folder(model): _hub_checkpoint(folder, model) for model in models}
+
+
+def _hub_checkpoint(folder: Path, model: ModelSettings) -> Inspection | str:
+    found = _read_hub(folder, model)
+    if isinstance(found, str):
+        return found
+    place = _model_folder(folder, facts_folder(model))
+    sizes = {name: size for name, (size, _) in found.entries.items() if "/" not in name}
+    files = {name: (Path(place) / name).read_bytes() for name in small_files(sizes)}
+    checkpoint = read_checkpoint(files, sizes, found.repo)
+    return Inspection(checkpoint, {}, checkpoint.findings)
+
+
 def _wheelhouses(folder: Path, deployment: Deployment) -> dict[str, Files | str]:
     """The wheelhouses that hosts name, each listed once, beside the inventory or in the checkout."""
     paths = {host.engine.wheelhouse for host in deployment.hosts if host.engine.wheelhouse}
@@ -162,7 +212,7 @@ def _checkpoints(folder: Path, deployment: Deployment) -> dict[str, Inspection |
     """Each checkpoint that workers serve, read from its small files."""
     models = [host.model for host in deployment.hosts if host.workers]
     whole = {model.path for model in models if model.path and not model.facts}
-    small = {model.facts for model in models if model.facts}
+    small = {model.facts for model in models if model.facts and not model.repo}
     found = {path: _inspected(folder, path, whole=True) for path in sorted(whole)}
     return {**found, **{path: _inspected(folder, path, whole=False) for path in sorted(small)}}
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from slipway.builds.recipe import Build
 from slipway.finding import Finding
 from slipway.knowledge.backends import Choice
 from slipway.memory import MemoryPlan
@@ -84,8 +85,14 @@ def _host_table(plan: Plan, full: bool) -> list[str]:
 
 
 def _builds(host: HostPlan) -> list[str]:
-    names = [build.id + (f" with {', '.join(build.patches)}" if build.patches else "") for build in host.builds]
-    return [*names, *([host.simulator] if host.simulator else [])]
+    return [*map(_build, host.builds), *([host.simulator] if host.simulator else [])]
+
+
+def _build(build: Build) -> str:
+    """A build with what distinguishes it from the plain wheels of its release."""
+    patches = ", ".join(patch.id for patch in build.patches)
+    source = f" from commit {build.git.commit[:12]}" if build.git else ""
+    return build.id + source + (f" with {patches}" if patches else "")
 
 
 def _instance_table(plan: Plan, full: bool) -> list[str]:

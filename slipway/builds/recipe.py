@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -26,13 +27,41 @@ class Sources:
 
 
 @dataclass(frozen=True)
+class BuildPatch:
+    """A patch of the series that a build has. path: of its diff on the controller. strip, base: as in series.yml."""
+
+    id: str
+    sha256: str = ""
+    path: str = ""
+    strip: str = "python"
+    why: str = ""
+    upstream: str = ""
+    remove_when: str = ""
+    github_pr: str = ""
+    base: str = ""
+
+    def inputs(self) -> dict[str, str]:
+        """What of it decides what the build contains."""
+        return {"id": self.id, "sha256": self.sha256, "strip": self.strip}
+
+
+@dataclass(frozen=True)
+class GitSource:
+    """A commit that the engine is installed from. depth: commits that are fetched, 0 for all."""
+
+    url: str
+    commit: str
+    depth: int = 1
+
+
+@dataclass(frozen=True)
 class Build:
     """One environment to be installed on a host.
 
     id: NAME-VERSION-HASH, the hash being over every other field. python: X.Y of the interpreter.
     requirements: lines of a requirements file; locked: whether they are complete and hashed.
     imports: modules that must import before the build is complete. disk_gb: space needed, 10^9 bytes.
-    patches: ids of the series, in the order given.
+    patches: in the order of the series, which is that in which they are applied. git: None for wheels.
     """
 
     id: str
@@ -46,7 +75,8 @@ class Build:
     sources: Sources
     recipe: str
     confidence: str
-    patches: tuple[str, ...] = ()
+    patches: tuple[BuildPatch, ...] = ()
+    git: GitSource | None = None
 
     def inputs(self) -> dict[str, Any]:
         """Everything that decides what the build contains, as plain data."""
@@ -54,9 +84,10 @@ class Build:
         del data["id"]
         if self.locked:  # the same bytes, wherever they come from: the requirements carry their hashes
             data["sources"]["wheelhouse"] = None
-        if not self.patches:  # an unpatched build keeps the id that it had before there were patches
-            del data["patches"]
-        return data
+        data["patches"] = [patch.inputs() for patch in self.patches]
+        data["git"] = {"url": self.git.url, "commit": self.git.commit} if self.git else None
+        # A build without patches, of wheels, keeps the id that it had before there were any.
+        return {key: value for key, value in data.items() if value or key not in ("patches", "git")}
 
 
 @dataclass(frozen=True)
@@ -76,6 +107,8 @@ class Recipe:
     requirements: tuple[str, ...]
     confidence: str
     source: str
+    distribution: str = ""
+    pip_check_known: Mapping[str, str] = field(default_factory=dict)
 
     def fits(self, wanted: Mapping[str, str]) -> bool:
         """Whether every setting that the recipe is for is as wanted."""
@@ -104,6 +137,8 @@ def _recipe(name: str, row: Mapping[str, Any]) -> Recipe:
         requirements=tuple(row.get("requirements", ())),
         confidence=row["confidence"],
         source=row["source"],
+        distribution=row.get("distribution", ""),
+        pip_check_known=row.get("pip_check_known", {}),
     )
 
 
@@ -128,10 +163,13 @@ def make_build(
     python: str,
     sources: Sources,
     extra: tuple[str, ...] = (),
-    patches: tuple[str, ...] = (),
+    patches: tuple[BuildPatch, ...] = (),
+    git: GitSource | None = None,
 ) -> Build:
-    """Fill in `recipe`; extra: more requirement lines, NAME==VERSION. patches: ids of the series."""
+    """Fill in `recipe`; extra: more requirement lines, NAME==VERSION. git: the package comes from there."""
     base = requirements_of(recipe, version)
+    if git:
+        base = without(base, recipe.distribution)
     unnamed = Build(
         id="",
         kind=recipe.match["kind"],
@@ -145,6 +183,7 @@ def make_build(
         recipe=recipe.name,
         confidence=recipe.confidence,
         patches=patches,
+        git=git,
     )
     return _named(unnamed)
 
@@ -152,6 +191,12 @@ def make_build(
 def requirements_of(recipe: Recipe, version: str) -> str:
     """The recipe's requirements file: its lock, else its few lines with `version` filled in."""
     return _text(recipe.lock) if recipe.lock else "\n".join(recipe.requirements).format(version=version) + "\n"
+
+
+def without(requirements: str, distribution: str) -> str:
+    """A requirements file but for the lines, continued ones included, that pin `distribution`."""
+    pin = rf"^{re.escape(distribution)}(\[[^]]*\])?==(.*\\\n)*.*\n?"
+    return re.sub(pin, "", requirements, flags=re.MULTILINE)
 
 
 def _named(build: Build) -> Build:

@@ -36,6 +36,9 @@ class EngineSettings:
     python: str | None
     extra_packages: tuple[str, ...]
     patches: tuple[str, ...]
+    git: str | None
+    commit: str | None
+    depth: int
     index_url: str | None
     extra_index_url: str | None
     find_links: str | None
@@ -44,12 +47,26 @@ class EngineSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Which checkpoint is served, and under which name. facts: folder with its small files, to plan by."""
+    """Which checkpoint is served, and under which name. facts: folder with its small files, to plan by.
+
+    repo, revision, endpoint, include, exclude, token and fetch_*: of a checkpoint that comes from the Hub.
+    """
 
     path: str | None
     host_path: str | None
     facts: str | None
     name: str | None
+    repo: str | None
+    revision: str
+    endpoint: str | None
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    token: Mapping[str, str] | None
+    fetch_workers: int
+    fetch_mb_per_s: float
+    fetch_timeout_s: int
+    fetch_patience_s: int
+    fetch_deadline_s: int
 
 
 @dataclass(frozen=True)

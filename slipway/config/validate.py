@@ -55,7 +55,7 @@ def _explain(violation: Violation, merged: Merged) -> Iterator[ConfigError]:
         yield from _unknown_keys(violation, merged, path)
         return
     origin = merged.origin(path)
-    allowed = _allowed(violation)
+    allowed = allowed_by(violation)
     found = "a value that is not shown" if "secret_env" in path else show(violation.instance)
     yield ConfigError(origin.file, origin.line, dotted(path), found, allowed, _hint(violation))
 
@@ -97,7 +97,8 @@ _TYPES = {
 }
 
 
-def _allowed(violation: Violation) -> str:
+def allowed_by(violation: Violation) -> str:
+    """What the schema asks for, in words."""
     value = violation.validator_value
     words: dict[str, Callable[[], str]] = {
         "enum": lambda: "one of " + ", ".join(str(item) for item in value),

@@ -11,6 +11,8 @@ from slipway.checkpoint import Inspection
 from slipway.config.deployment import Deployment, HostSettings
 from slipway.finding import Finding
 from slipway.knowledge.flags import FlagList
+from slipway.patching.findings import patch_findings
+from slipway.patching.series import Series
 from slipway.placement import Instance as Placed
 
 from .decide import Decided, decide, described
@@ -33,13 +35,14 @@ class Known:
     facts: by host name; a host without an entry is planned on assumptions, and a note says so. files: the model
     folders on the controller, by the `model.path` that names them; a text says what is wrong with the folder.
     checkpoints: what was read of each, by `model.facts` or `model.path`. flags: lists learnt from built engines,
-    by release.
+    by release. series: patches that engines can be built with; None when nobody has read them.
     """
 
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
     files: Mapping[str, Files | str] = field(default_factory=dict)
     checkpoints: Mapping[str, Inspection | str] = field(default_factory=dict)
     flags: Mapping[str, FlagList] = field(default_factory=dict)
+    series: Series | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,9 @@ def _draft(deployment: Deployment, known: Known) -> _Draft:
     machines = read_machines(deployment, known.facts)
     layout = lay_out(deployment, machines, known.facts)
     hosts = {
-        name: plan_host(host, known.facts.get(name, ASSUMED), machines[name], layout.addresses[name], known.files)
+        name: plan_host(
+            host, known.facts.get(name, ASSUMED), machines[name], layout.addresses[name], known.files, known.series
+        )
         for name, host in settings.items()
     }
     decided = _decided([(placed.name, _kind(placed, settings, machines, known)) for placed in _workers(layout)], known)
@@ -153,6 +158,7 @@ def _findings(draft: _Draft, instances: Iterable[Instance]) -> Iterator[Finding]
         yield from host_findings(host, facts, engine_recipe(host.engine))
         yield from draft.machines[name].findings
         yield from model_findings(host, draft.known.files)
+        yield from patch_findings(host.engine, name, draft.known.series) if host.workers else ()
     for inspection in draft.known.checkpoints.values():
         yield from inspection.findings if isinstance(inspection, Inspection) else ()
     yield from draft.layout.findings

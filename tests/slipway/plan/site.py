@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,19 @@ def opened(folder: Path, groups: Mapping[str, Sequence[str]], settings: Mapping[
         kind = "host_vars" if stem in hosts else "group_vars"
         (folder / kind).mkdir(exist_ok=True)
         (folder / kind / f"{stem}.yml").write_text(json.dumps(content))
+    write_series(folder, settings.get("engine", {}).get("patches", ()))
     return open_groups(folder / "inventory.py", groups, {})
+
+
+def write_series(folder: Path, ids: Sequence[str]) -> None:
+    """A series beside the inventory with these patches; what they change does not matter to a plan."""
+    text = "--- a/python/sglang/x.py\n+++ b/python/sglang/x.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    rows = [{"id": name, "file": f"{name}.diff", "sha256": digest, "why": "needed by the test"} for name in ids]
+    (folder / "patches").mkdir(exist_ok=True)
+    (folder / "patches" / "series.yml").write_text(json.dumps({"patches": rows}))
+    for row in rows:
+        (folder / "patches" / row["file"]).write_text(text)
 
 
 def model(name: str) -> dict[str, str]:
