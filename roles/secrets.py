@@ -28,6 +28,16 @@ def read_secrets(plan: Plan, folder: Path) -> dict[str, dict[str, str]]:
     return found
 
 
+def read_token(place: Mapping[str, str], folder: Path) -> str:
+    """The token of model.token; '' when there is none or it lies on the host. Raises SecretsError."""
+    if not place or "host_file" in place:
+        return ""
+    try:
+        return _checked("token", _read("token", place, folder))
+    except SecretsError as error:
+        raise SecretsError(str(error).replace("secret_env.token", "model.token", 1)) from None
+
+
 def _read(name: str, place: Mapping[str, str], folder: Path) -> str:
     if "env" in place:
         if place["env"] not in os.environ:

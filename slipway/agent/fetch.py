@@ -23,19 +23,8 @@ from typing import Any
 
 from slipway.agent.fetch_hub import Client, HubError
 from slipway.agent.fetch_pace import Pace, Sink, size
-from slipway.agent.recheck import (
-    NOTES,
-    forget,
-    notes_path,
-    proven,
-    read_note,
-    set_aside,
-    stamp,
-    unchanged,
-    write_note,
-    write_whole,
-)
-from slipway.agent.state import free_bytes
+from slipway.agent.recheck import forget, proven, set_aside, write_note, write_whole
+from slipway.agent.state import NOTES, free_bytes, notes_path, read_note, stamp, unchanged
 
 SLOWEST_RETRY_S = 30.0
 

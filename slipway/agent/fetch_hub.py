@@ -6,9 +6,7 @@ it is first used, so that everything else here runs with any Python 3.9+.
 
 from __future__ import annotations
 
-import fnmatch
 import os
-from collections.abc import Iterable
 from typing import Any
 
 
@@ -119,19 +117,3 @@ def library(timeout_s: float) -> Any:
     utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the last line of the log is the progress
     _ = file_download
     return huggingface_hub
-
-
-def chosen(files: dict[str, Any], include: Iterable[str], exclude: Iterable[str]) -> dict[str, Any]:
-    """The files that the patterns leave, as huggingface_hub reads patterns; no include means all."""
-    wanted, unwanted = [*map(whole, include)], [*map(whole, exclude)]
-    return {
-        name: found
-        for name, found in files.items()
-        if (not wanted or any(fnmatch.fnmatch(name, pattern) for pattern in wanted))
-        and not any(fnmatch.fnmatch(name, pattern) for pattern in unwanted)
-    }
-
-
-def whole(pattern: str) -> str:
-    """A folder stands for all below it."""
-    return pattern + "*" if pattern.endswith("/") else pattern

@@ -6,7 +6,8 @@ usage: recheck look DIR             one JSON line: what differs from the record 
        recheck headers DIR          the small files and the headers of the weights, for the controller to inspect
        recheck windows DIR          samples of weights, [{file, offset, length}] on standard input
 
-Standard library only, Python 3.9+. The record lies in DIR/.cache/slipway, which no engine reads.
+The record lies in DIR/.cache/slipway, which no engine reads: by file, size, time of change, inode, the hash as the Hub
+lists it, sha256. Standard library only, Python 3.9+.
 """
 
 from __future__ import annotations
@@ -22,28 +23,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-NOTES = os.path.join(".cache", "slipway")
+from slipway.agent.state import look, notes_path, read_note, stamp
+
 SMALL = 64 * 1024 * 1024  # bytes of a file that is read whole
 LONGEST = 100_000_000  # bytes of a safetensors header, by the format
 THREADS = min(8, os.cpu_count() or 1)
 BLOCK = 1024 * 1024
-
-Row = list[Any]  # size, modified (ns), inode, hash as the Hub lists it, sha256
-
-
-def notes_path(folder: str, name: str) -> str:
-    """Where one of our own notes on a checkpoint lies."""
-    return os.path.join(folder, NOTES, name)
-
-
-def read_note(folder: str, name: str) -> dict[str, Any]:
-    """One of our notes; {} when there is none that can be used."""
-    try:
-        with open(notes_path(folder, name), encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def write_note(folder: str, name: str, content: dict[str, Any]) -> None:
@@ -58,36 +43,6 @@ def write_whole(path: str, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(path + ".new", path)
-
-
-def stamp(path: str) -> Row:
-    """Size, time of change and inode: what a look can tell without reading."""
-    info = os.stat(path)
-    return [info.st_size, info.st_mtime_ns, info.st_ino]
-
-
-def unchanged(folder: str, name: str, row: Row) -> str:
-    """'' when the file is as recorded, else how it differs."""
-    try:
-        size, changed, inode = stamp(os.path.join(folder, name))
-    except OSError:
-        return f"{name}: missing"
-    if size != row[0]:
-        return f"{name}: {size} bytes; must be {row[0]}"
-    if (changed, inode) != (row[1], row[2]):
-        return f"{name}: was written to or replaced since it was verified"
-    return ""
-
-
-def look(folder: str) -> dict[str, Any]:
-    """Compare with the record: {kind: absent, partial or complete, problems}."""
-    if not os.path.isdir(folder):
-        return {"kind": "absent", "problems": []}
-    rows = read_note(folder, "record.json").get("files", {})
-    if not read_note(folder, "complete") or not rows:
-        return {"kind": "partial", "problems": [], "files": len(rows)}
-    bad = [text for text in (unchanged(folder, name, row) for name, row in sorted(rows.items())) if text]
-    return {"kind": "complete", "problems": bad, "files": len(rows)}
 
 
 def hashed(path: str) -> tuple[int, str, str]:
@@ -129,7 +84,7 @@ def full(folder: str) -> dict[str, Any]:
     return {**look(folder), "problems": [f"{name}: {text}" for name, text in bad.items()]}
 
 
-def whether(folder: str, name: str, row: Row) -> str:
+def whether(folder: str, name: str, row: list[Any]) -> str:
     """What is wrong with the bytes of a file; '' when nothing is."""
     try:
         return proven(os.path.join(folder, name), row[0], row[3])[0]
@@ -137,7 +92,7 @@ def whether(folder: str, name: str, row: Row) -> str:
         return str(error.strerror)
 
 
-def restamp(folder: str, rows: dict[str, Row]) -> None:
+def restamp(folder: str, rows: dict[str, list[Any]]) -> None:
     """Bytes that were just proven are the record from now on, whatever their times say: a copy has new ones."""
     fresh = {name: [*stamp(os.path.join(folder, name)), *row[3:]] for name, row in rows.items()}
     if fresh != rows:

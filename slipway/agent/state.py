@@ -22,6 +22,7 @@ import xmlrpc.client
 from collections.abc import Iterator
 from typing import Any
 
+NOTES = os.path.join(".cache", "slipway")  # below a checkpoint; no engine reads it
 SMALL = 64 * 1024 * 1024  # bytes up to which a folder is hashed on each look; beyond it sizes and stamps must do
 MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG", "SLIPWAY_SECRETS")
 LIMITS = {"Max locked memory": "memlock", "Max open files": "nofile"}
@@ -32,8 +33,9 @@ def read_state(request: dict[str, Any]) -> dict[str, Any]:
 
     files: paths -> kind, sha256, mode, user, group, changed (when), target, and text where it is short; sealed:
     the same without the text. folders: {path: {name: [size, sha256]}} -> list of
-    what differs. builds: paths of builds -> absent, incomplete, complete or damaged. services: {manager, names,
-    control} -> state, pid, config. ports: numbers -> who listens. users: names -> whether they exist.
+    what differs. checkpoints: paths of fetched ones -> absent, partial or complete, and what differs.
+    builds: paths of builds -> absent, incomplete, complete or damaged. services: {manager, names, control} -> state,
+    pid, config. ports: numbers -> who listens. users: names -> whether they exist.
     disks: paths -> free bytes. listings: folders -> their entries' names.
     """
     return {
@@ -42,6 +44,7 @@ def read_state(request: dict[str, Any]) -> dict[str, Any]:
             **{path: sealed_state(path) for path in request.get("sealed", [])},
         },
         "folders": {path: folder_problems(path, want) for path, want in request.get("folders", {}).items()},
+        "checkpoints": {path: look(path) for path in request.get("checkpoints", [])},
         "builds": {path: build_state(path) for path in request.get("builds", [])},
         "services": service_states(request.get("services", {})),
         "ports": port_owners(request.get("ports", [])),
@@ -132,6 +135,58 @@ def file_problems(folder: str, name: str, size: int, digest: str | None) -> Iter
             yield f"{name}: its content differs from the manifest"
     except OSError:
         yield f"{name}: missing"
+
+
+def notes_path(folder: str, name: str) -> str:
+    """Where one of our own notes on a checkpoint lies."""
+    return os.path.join(folder, NOTES, name)
+
+
+def read_note(folder: str, name: str) -> dict[str, Any]:
+    """One of our notes; {} when there is none that can be used."""
+    try:
+        with open(notes_path(folder, name), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def stamp(path: str) -> list[int]:
+    """Size, time of change and inode: what a look can tell without reading."""
+    info = os.stat(path)
+    return [info.st_size, info.st_mtime_ns, info.st_ino]
+
+
+def unchanged(folder: str, name: str, row: list[Any]) -> str:
+    """'' when the file is as recorded, else how it differs."""
+    try:
+        size, changed, inode = stamp(os.path.join(folder, name))
+    except OSError:
+        return f"{name}: missing"
+    if size != row[0]:
+        return f"{name}: {size} bytes; must be {row[0]}"
+    if (changed, inode) != (row[1], row[2]):
+        return f"{name}: was written to or replaced since it was verified"
+    return ""
+
+
+def look(folder: str) -> dict[str, Any]:
+    """A fetched checkpoint against the record made when it was proven: absent, partial or complete, and problems."""
+    if not os.path.isdir(folder):
+        return {"kind": "absent", "problems": []}
+    rows = read_note(folder, "record.json").get("files", {})
+    if not read_note(folder, "complete") or not rows:
+        return {"kind": "partial", "problems": [], "files": len(rows)}
+    bad = [text for text in (unchanged(folder, name, row) for name, row in sorted(rows.items())) if text]
+    return {"kind": "complete", "problems": bad, "files": len(rows)}
+
+
+def listed_as(data: bytes, listed: str) -> bool:
+    """Whether bytes are those of a hash as the Hub lists it, 'sha256:HEX' or 'git:HEX'."""
+    kind, _, wanted = listed.partition(":")
+    blob = hashlib.sha1(b"blob %d\0" % len(data) + data)  # noqa: S324 - git's own
+    return wanted == (hashlib.sha256(data) if kind == "sha256" else blob).hexdigest()
 
 
 def build_state(path: str) -> dict[str, Any]:

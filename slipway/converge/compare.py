@@ -10,7 +10,8 @@ from typing import Any
 
 from slipway.builds.recipe import engine_recipes_of
 from slipway.plan.facts import HostFacts
-from slipway.plan.model import HostPlan, Plan, to_json
+from slipway.plan.hub import HubFiles
+from slipway.plan.model import Files, HostPlan, Plan, to_json
 from slipway.plan.preflight import missing_packages
 
 from .change import Action, Change, text_diff
@@ -126,11 +127,21 @@ def _checkpoint(host: HostPlan, state: State) -> Iterator[Change]:
     checkpoint = host.checkpoint
     if checkpoint is None or checkpoint.files is None:
         return
-    found = state["folders"][checkpoint.path]
-    if found["kind"] == "absent" or found["problems"]:
+    fetched = isinstance(checkpoint.files, HubFiles)
+    found = state["checkpoints" if fetched else "folders"][checkpoint.path]
+    if found["kind"] in ("absent", "partial") or found["problems"]:
         action: Action = "create" if found["kind"] == "absent" else "update"
-        reason = "; ".join(found["problems"][:3]) or "it is absent"
+        reason = "; ".join(found["problems"][:3]) or f"it is {found['kind']}"
+        reason += _comes_from(checkpoint.files)
         yield Change(host.name, "checkpoint", action, f"checkpoint {checkpoint.path}", reason, data=checkpoint)
+
+
+def _comes_from(files: Files) -> str:
+    """What a fetch costs, and which commit it pins."""
+    if not isinstance(files, HubFiles):
+        return ""
+    size, count = f"{files.bytes / 1e9:.1f} GB", len(files.entries)
+    return f"; {count} files, {size}, of {files.repo} {files.revision} at {files.commit} from {files.endpoint}"
 
 
 def _files(wanted: Wanted, state: State) -> Iterator[Change]:

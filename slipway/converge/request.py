@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slipway.bundle import agent_digest
+from slipway.plan.hub import HubFiles
 from slipway.plan.model import HostPlan, Plan
 
 from .wanted import Wanted
@@ -24,6 +25,7 @@ def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
         ],
         "sealed": [file.path for file in wanted.files if file.sealed],
         "folders": _checkpoint(host),
+        "checkpoints": _fetched(host),
         "builds": [f"{host.paths['engines']}/{build}" for build in build_ids(host)],
         "services": {"manager": host.manager, "names": _services(plan, wanted), "control": wanted.manager.control},
         "ports": sorted({port for one in instances for port in (*one.ports.values(), *one.reserved.values())}),
@@ -45,9 +47,14 @@ def _services(plan: Plan, wanted: Wanted) -> list[str]:
 
 def _checkpoint(host: HostPlan) -> dict[str, dict[str, list[Any]]]:
     checkpoint = host.checkpoint
-    if checkpoint is None or checkpoint.files is None:
+    if checkpoint is None or checkpoint.files is None or isinstance(checkpoint.files, HubFiles):
         return {}
     return {checkpoint.path: {name: list(entry) for name, entry in checkpoint.files.entries.items()}}
+
+
+def _fetched(host: HostPlan) -> list[str]:
+    """A folder stands for its list of files: its name is the commit's."""
+    return [host.checkpoint.path] if host.checkpoint and isinstance(host.checkpoint.files, HubFiles) else []
 
 
 def agent_path(host: HostPlan) -> str:

@@ -11,6 +11,7 @@ from slipway.config.deployment import EngineSettings, HostSettings, WorkerSettin
 from slipway.hardware import Gpu
 from slipway.placement import Instance as Placed
 
+from .hub import facts_folder
 from .machines import Machine, wants_gpus
 
 
@@ -43,7 +44,8 @@ class Kind:
 
 def source_of(host: HostSettings) -> str:
     """By which path the checkpoint is known: the folder of its small files, else the checkpoint itself."""
-    return host.model.facts or host.model.path or host.model.host_path or ""
+    model = host.model
+    return model.facts or model.path or model.host_path or (facts_folder(model) if model.repo else "")
 
 
 def kind_of(

@@ -14,8 +14,9 @@ import pytest
 from slipway.agent import fetch as program
 from slipway.agent import manifest
 from slipway.agent.fetch import Fetch, FetchError
-from slipway.agent.fetch_hub import Client, HubError, chosen
-from slipway.agent.recheck import look, seal
+from slipway.agent.fetch_hub import Client, HubError
+from slipway.agent.recheck import seal
+from slipway.agent.state import look
 from tests.hub.checkpoint import write_checkpoint
 from tests.hub.repository import Repository
 from tests.hub.server import Hub
@@ -276,12 +277,3 @@ def test_a_killed_fetch_goes_on_and_no_byte_comes_twice(source, tmp_path):
         assert again.returncode == 0, again.stdout
         assert f"bytes={came}-" in [row[2] for row in hub.asked("/store/")]
     is_whole(tmp_path / "checkpoint", source)
-
-
-def test_patterns_choose_as_the_client_does(source):
-    from huggingface_hub.utils import filter_repo_objects
-
-    names = ["config.json", "model-1.safetensors", "original/model.pth", "tokenizer.json"]
-    for include, exclude in ((["*.json"], []), ([], ["original/", "*.pth"]), (["*.json", "model*"], ["token*"])):
-        theirs = list(filter_repo_objects(names, allow_patterns=include or None, ignore_patterns=exclude))
-        assert list(chosen(dict.fromkeys(names), include, exclude)) == theirs

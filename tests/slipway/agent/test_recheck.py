@@ -7,7 +7,8 @@ import time
 import pytest
 
 from slipway.agent.fetch import Fetch
-from slipway.agent.recheck import full, look, read_note, seal
+from slipway.agent.recheck import full, seal
+from slipway.agent.state import look, read_note
 from tests.hub.checkpoint import write_checkpoint
 from tests.hub.repository import Repository
 from tests.hub.server import Hub

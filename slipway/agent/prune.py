@@ -1,0 +1,113 @@
+"""Which checkpoints lie on a host, which releases refer to them, and the removal of those that none does.
+
+usage: prune list ROOT | prune dry ROOT | prune remove ROOT      one JSON line
+A checkpoint counts as used when any release of any deployment below ROOT, the current one or not, names its path, or
+when a fetch runs into it. A release whose plan cannot be read stops the pruning. Standard library only, Python 3.9+.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from slipway.agent.state import look, notes_path, read_note
+
+
+class PruneError(Exception):
+    """It cannot be told what is in use: a sentence for the operator."""
+
+
+def checkpoints(root: str) -> list[dict[str, Any]]:
+    """Every checkpoint: path, bytes, kind, and the releases that refer to it."""
+    users = references(root)
+    return [
+        {"path": path, "bytes": weight(path), "kind": kind_of(path), "used": users.get(os.path.realpath(path), [])}
+        for path in sorted(glob.glob(os.path.join(glob.escape(root), "checkpoints", "*", "*")))
+        if os.path.isdir(path) and os.path.basename(os.path.dirname(path)) != "quarantine"
+        if os.path.basename(path) != "quarantine" and not path.endswith(".new")  # an upload that is being unpacked
+    ]
+
+
+def references(root: str) -> dict[str, list[str]]:
+    """Path -> the releases whose plan names it. Raises PruneError when a plan cannot be read."""
+    found: dict[str, list[str]] = {}
+    pattern = os.path.join(glob.escape(root), "deployments", "*", "releases", "*")
+    for release in sorted(glob.glob(pattern)):
+        plan = os.path.join(release, "plan.json")
+        try:
+            with open(plan, encoding="utf-8") as file:
+                hosts = json.load(file)["hosts"]
+            paths = {host["checkpoint"]["path"] for host in hosts if host.get("checkpoint")}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PruneError(
+                f"{plan} cannot be read ({type(error).__name__}), so what it refers to is unknown"
+            ) from None
+        name = "/".join([release.split(os.sep)[-3], release.split(os.sep)[-1]])
+        for path in paths:
+            found.setdefault(os.path.realpath(path), []).append(name)
+    return found
+
+
+def kind_of(path: str) -> str:
+    """complete or partial when it was fetched, placed when it was sent; a fetch may be running."""
+    if being_fetched(path):
+        return "fetching"
+    return str(look(path)["kind"]) if os.path.isdir(notes_path(path, "")) else "placed"
+
+
+def being_fetched(path: str) -> bool:
+    """Whether a fetch holds the folder."""
+    try:
+        with open(notes_path(path, "lock"), encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def weight(path: str) -> int:
+    """Bytes of all files below."""
+    return sum(os.lstat(name).st_size for name in files_below(path))
+
+
+def files_below(path: str) -> Iterator[str]:
+    """Paths of all files."""
+    for folder, _, names in os.walk(path):
+        for name in names:
+            yield os.path.join(folder, name)
+
+
+def prune(root: str, really: bool) -> list[dict[str, Any]]:
+    """Remove what no release refers to; what was, or would be, removed. Raises PruneError before anything is."""
+    if not os.path.isdir(os.path.join(root, "checkpoints")):
+        raise PruneError(f"{root} has no checkpoints/; ROOT is the folder that holds engines/ and deployments/")
+    rows = [row for row in checkpoints(root) if not row["used"] and row["kind"] != "fetching"]
+    for row in rows if really else []:
+        if read_note(row["path"], "complete"):
+            os.unlink(notes_path(row["path"], "complete"))  # half removed is never complete
+        shutil.rmtree(row["path"])
+    return rows
+
+
+def main(arguments: list[str]) -> int:
+    """Answer in one JSON line."""
+    action, root = arguments
+    try:
+        rows = checkpoints(root) if action == "list" else prune(root, action == "remove")
+    except (PruneError, OSError) as error:
+        print(f"error: {error}")
+        return 1
+    print(json.dumps(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
