@@ -21,6 +21,9 @@ def check_settings(known: FlagList, subject: str, settings: Mapping[str, Any]) -
     findings = [
         Finding(problem.kind, problem.severity, subject, problem.message, problem.fix, problem.source)
         for problem in problems
+        if not (
+            problem.kind == "flag-renamed" and plain(problem.subject) in TYPED_FLAGS.values()
+        )  # a key keeps its name
     ]
     return wrong, findings + list(_list_borrowed(known, subject))
 
