@@ -2,9 +2,9 @@
 
     python -m benchmarks.mutations 10000 [--seed S]
 
-Each round takes one of a few sound deployments, changes one to four things (types, ranges, missing and extra keys,
-contradictory topologies, foreign alphabets, huge values, broken YAML) and goes through the loader, the planner and the
-rules that users get. The suite runs 500 rounds.
+Each round takes one of the examples or of a few smaller deployments, changes one to four things (types, ranges,
+missing and extra keys, contradictory topologies, foreign alphabets, huge values, broken YAML) and goes through the
+loader, the planner and the rules that users get. The suite runs 500 rounds.
 """
 
 from __future__ import annotations
@@ -19,19 +19,23 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from slipway.config.deployment import ROLES
 from slipway.config.errors import InvalidConfigError
 from slipway.config.load import load
 from slipway.config.validate import resolve, schema
 from slipway.finding import Finding
+from slipway.front import open_inventory
 from slipway.knowledge import tables
 from slipway.knowledge.flags import FlagList
 from slipway.plan.make import Known, make
+from tests.examples.golden import inventories
 from tests.slipway.checkpoint.checkpoints import NAMES
 from tests.slipway.rules.cases import baseline, known_of
 
@@ -69,10 +73,7 @@ def rounds(seed: int, count: int) -> Iterator[str]:
 
 def broken(chance: random.Random) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Groups and the text of each file of a configuration that was sound."""
-    groups, change = copy.deepcopy(chance.choice(SOUND))
-    base = baseline()
-    files = {"group_vars/all.yml": merged(base["all"], change), "host_vars/h1.yml": {"address": "10.0.0.1"}}
-    files |= {f"host_vars/{host}.yml": {"address": f"10.0.0.{host[1:]}"} for host in sorted(hosts(groups) - {"h1"})}
+    groups, files = copy.deepcopy(chance.choice(examples())) if chance.random() < 0.5 else small(chance)
     for _ in range(chance.randint(1, 4)):
         chance.choice(WAYS)(chance, groups, files)
     texts = {name: yaml.safe_dump(data, allow_unicode=True) for name, data in files.items()}
@@ -80,6 +81,29 @@ def broken(chance: random.Random) -> tuple[dict[str, list[str]], dict[str, str]]
         name = chance.choice(list(texts))
         texts[name] = texts[name].replace(chance.choice(": \n-{"), chance.choice(("\t", "%", "}", "\x00", "&a", "*a")))
     return groups, texts
+
+
+def small(chance: random.Random) -> tuple[dict[str, list[str]], Config]:
+    """Groups and the files of a deployment that is put together here."""
+    groups, change = copy.deepcopy(chance.choice(SOUND))
+    base = baseline()
+    files = {"group_vars/all.yml": merged(base["all"], change), "host_vars/h1.yml": {"address": "10.0.0.1"}}
+    files |= {f"host_vars/{host}.yml": {"address": f"10.0.0.{host[1:]}"} for host in sorted(hosts(groups) - {"h1"})}
+    return groups, files
+
+
+@cache
+def examples() -> tuple[tuple[dict[str, list[str]], Config], ...]:
+    """Groups and files of every inventory that ships with the project."""
+    return tuple(_example(path) for path in inventories().values())
+
+
+def _example(inventory: Path) -> tuple[dict[str, list[str]], Config]:
+    found = open_inventory(inventory, {}).deployment.hosts
+    groups = {role: [host.name for host in found if role in host.roles] for role in ROLES}
+    paths = sorted(inventory.parent.glob("*_vars/*.yml"))
+    files = {f"{path.parent.name}/{path.name}": yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths}
+    return {role: members for role, members in groups.items() if members}, files
 
 
 def merged(base: Config, change: Config) -> Config:
@@ -219,8 +243,12 @@ def read(groups: dict[str, list[str]], texts: dict[str, str]) -> Any:
 
 @cache
 def known() -> Known:
-    """Every checkpoint of the tests, by name."""
-    return known_of(NAMES, {})
+    """Every checkpoint of the tests, by name, and those of the examples, by the folder that they name."""
+    found = known_of(NAMES, {})
+    facts = {f"examples/facts/{name}": found.checkpoints[name] for name in NAMES}
+    tiny = {"models/tiny": found.checkpoints["tiny"]}
+    files = {**found.files, "models/tiny": found.files["tiny"]}
+    return replace(found, files=files, checkpoints={**found.checkpoints, **facts, **tiny})
 
 
 def main(argv: list[str]) -> int:

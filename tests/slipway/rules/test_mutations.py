@@ -6,7 +6,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.mutations import SOUND, broken, hosts, known, merged, outcome, read, rounds
+from benchmarks.mutations import SOUND, broken, examples, hosts, known, merged, outcome, read, rounds
 from slipway.plan.make import make
 from tests.slipway.rules.cases import baseline
 
@@ -20,6 +20,12 @@ def test_what_is_broken_was_sound_before():
         assert make(read(groups, texts), known()).plan.errors == (), change
 
 
+def test_the_examples_are_mutated_and_were_sound_before():
+    for groups, files in examples():
+        texts = {name: yaml.safe_dump(data) for name, data in files.items()}
+        assert make(read(groups, texts), known()).plan.errors == (), groups
+
+
 @settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.integers(min_value=0, max_value=2**32))
 def test_a_mutated_configuration_gives_errors_or_findings(seed):
@@ -28,7 +34,7 @@ def test_a_mutated_configuration_gives_errors_or_findings(seed):
 
 
 def test_mutations_reach_the_rules_and_not_only_the_schema():
-    assert {"refused", "error", "warning"} <= set(rounds(0, 60))
+    assert {"refused", "error", "warning"} <= set(rounds(0, 120))
 
 
 def test_a_port_that_is_not_to_be_had_is_a_finding():
