@@ -191,12 +191,16 @@ class Fetch:
                     print(f"{own} is not of this commit; kept as {set_aside(self.path, own)}", flush=True)
 
     def write_manifest(self) -> None:
-        """manifest.json as slipway/agent/manifest.py makes it, from hashes that were just proven."""
-        rows = [
-            {"path": name, "size": self.files[name][0], "sha256": self.rows[name][4]} for name in sorted(self.files)
-        ]
-        rows = [row for row in rows if row["path"] != "manifest.json"]
-        write_whole(os.path.join(self.path, "manifest.json"), json.dumps({"schema": 1, "files": rows}, indent=1) + "\n")
+        """manifest.json as slipway/agent/manifest.py makes it, from hashes that were just proven.
+
+        A file of that name in the repository stays what it is; ours lies among our notes then.
+        """
+        names = sorted(self.files)
+        rows = [{"path": name, "size": self.files[name][0], "sha256": self.rows[name][4]} for name in names]
+        place = (
+            notes_path(self.path, "manifest.json") if "manifest.json" in self.files else f"{self.path}/manifest.json"
+        )
+        write_whole(place, json.dumps({"schema": 1, "files": rows}, indent=1) + "\n")
 
 
 def length(path: str) -> int:

@@ -215,6 +215,15 @@ def test_a_stale_file_of_another_commit_is_not_taken_for_this_one(hub, source, t
     assert kept == {"config.json", "model-00009-of-00009.safetensors"}
 
 
+def test_a_manifest_of_the_repository_stays_what_it_is(tmp_path):
+    root = write_checkpoint(tmp_path / "source", shards=1, shard_bytes=1000)
+    (root / "manifest.json").write_text("theirs")
+    with Hub([Repository("org/model", root)]) as hub:
+        fetch(hub, tmp_path / "checkpoint")
+    assert (tmp_path / "checkpoint" / "manifest.json").read_text() == "theirs"
+    assert seal(str(tmp_path / "checkpoint"))["problems"] == []
+
+
 def test_a_disk_too_small_is_told_before_the_first_byte(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(program, "free_bytes", lambda path: 500_000)
     with pytest.raises(FetchError, match=r"500\.0 kB free and 6\d\d\.\d kB .* come: 1\d\d\.\d kB are missing"):
