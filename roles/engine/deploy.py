@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 from pyinfra import host as current_host
@@ -17,7 +18,7 @@ from roles.remote import RemoteError, agent_command, check, execute, upload
 from roles.run import Run
 from roles.steps import read_back
 from roles.write import write_rows
-from slipway.builds.recipe import Build, recipe_named
+from slipway.builds.recipe import Build, BuildPatch, recipe_named
 from slipway.bundle import agent_bundle
 from slipway.converge.change import Change
 from slipway.plan.model import HostPlan, to_json
@@ -83,11 +84,22 @@ def _job(host: Host, plan: HostPlan, build: Build) -> jobs.Job:
         "path": path, "id": build.id, "python": plan.python, "requirements": build.requirements,
         "locked": build.locked, "imports": list(build.imports), "disk_gb": build.disk_gb,
         "environment": dict(recipe.environment), "sources": _sources(host, plan, build), "inputs": build.inputs(),
-        "uv": f"{plan.paths['root']}/tools/uv",
+        "uv": f"{plan.paths['root']}/tools/uv", "distribution": recipe.distribution, "version": build.version,
+        "patches": [_patch(patch) for patch in build.patches], "git": to_json(build.git),
+        "pip_check_known": dict(recipe.pip_check_known),
     }  # fmt: skip
     write_rows(host, {"files": [{"path": request, "text": json.dumps(content), "mode": "644", "user": ""}]})
     command = agent_command(plan, "build", request)
     return jobs.Job(build.id, f"{plan.paths['jobs']}/{build.id}", build.id, command)
+
+
+def _patch(patch: BuildPatch) -> dict[str, str]:
+    """A patch with its text, which the agent holds against the plan's hash."""
+    try:
+        text = Path(patch.path).read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise RemoteError(f"patch {patch.id} cannot be read: {error}") from None
+    return {**to_json(patch), "text": text}
 
 
 def _place_simulator(host: Host, plan: HostPlan) -> None:

@@ -1,7 +1,8 @@
 """Installs one build on a host: environment, packages, import gate, record; complete only when all of it held.
 
 usage: build REQUEST.json, with keys path (of the build), id, python (interpreter), requirements, locked,
-imports, disk_gb, sources, inputs, uv (folder for our own uv). Standard library only, Python 3.9+.
+imports, disk_gb, sources, inputs, uv (folder for our own uv); and distribution, version, patches, git,
+pip_check_known (package: why its requirements are not met). Standard library only, Python 3.9+.
 sources.wheelhouse is a folder on this host with all wheels; it is removed once the build is complete.
 A build that is not complete is removed and made anew; a complete one is never touched.
 """
@@ -19,7 +20,14 @@ import time
 import zipfile
 from typing import Any
 
+from slipway.agent.gates import unmet
+from slipway.agent.patch import lines_about, patch_wheel
+from slipway.agent.patch_git import clone, patch_checkout
+from slipway.agent.patch_tree import Applied, Patch, PatchError
 from slipway.agent.state import build_state, fingerprint, free_bytes
+
+# What holds this program: the bundle, or a checkout.
+OURSELVES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class BuildError(Exception):
@@ -37,8 +45,9 @@ def build(request: dict[str, Any]) -> None:
     set_aside(path)
     os.makedirs(path, mode=0o755)
     install(request)
-    gate(request)
-    record(request, time.time() - began)
+    applied = patched(request)
+    gate({**request, "imports": [*request["imports"], *[name for one in applied for name in one.modules()]]})
+    record(request, time.time() - began, applied)
     clear_wheelhouse(request)
     say(f"{request['id']} is complete after {time.time() - began:.0f} s")
 
@@ -84,6 +93,51 @@ def install(request: dict[str, Any]) -> None:
         call(step, environment(request))
     # The environment's files are hard links into uv's cache: a cache that stayed would share any later damage.
     shutil.rmtree(path + ".uv-cache", ignore_errors=True)
+
+
+def patched(request: dict[str, Any]) -> list[Applied]:
+    """The packages with the build's patches. Raises BuildError; no file is changed then."""
+    if not request.get("patches") and not request.get("git"):
+        return []
+    try:
+        applied = from_git(request) if request.get("git") else on_wheel(request)
+    except PatchError as error:
+        print(error, flush=True)
+        raise BuildError(str(error).replace("\n", ";")) from None
+    for line in lines_about(applied, f"{request['distribution']} {request['version']}"):
+        say(line)
+    return applied
+
+
+def on_wheel(request: dict[str, Any]) -> list[Applied]:
+    """Patch what was installed."""
+    python = os.path.join(request["path"], "venv/bin/python")
+    ask = [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
+    site = subprocess.run(ask, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return patch_wheel(site, request["distribution"], [Patch.of(row) for row in request["patches"]])
+
+
+def from_git(request: dict[str, Any]) -> list[Applied]:
+    """Check the commit out, patch it, and install what it is then; the checkout stays beside for who wonders."""
+    git, source = request["git"], os.path.join(request["path"], "src")
+    say(f"fetching {git['url']} {git['commit'][:12]}")
+    checkout = clone(source, git["url"], git["commit"], git["depth"])
+    applied = patch_checkout(checkout, request.get("patches", []), [request["distribution"]])
+    folder = os.path.join(source, "python")
+    folder = folder if os.path.isdir(folder) else source
+    env = {**environment(request), "SETUPTOOLS_SCM_PRETEND_VERSION": request["version"]}  # a shallow clone has no tags
+    call(source_step(request, folder), env)
+    shutil.rmtree(request["path"] + ".uv-cache", ignore_errors=True)
+    return applied
+
+
+def source_step(request: dict[str, Any], folder: str) -> list[str]:
+    """Install a source folder; a locked build has all that it depends on already."""
+    python, uv = os.path.join(request["path"], "venv/bin/python"), find_uv(request)
+    flags = [*(["--no-deps"] if request["locked"] else []), *source_flags(request), folder]
+    if uv:
+        return [uv, "pip", "install", "-q", "--no-config", "--python", python, *flags]
+    return [python, "-m", "pip", "install", "--progress-bar", "off", *flags]
 
 
 def uv_steps(uv: str, python: str, venv: str, wanted: str, request: dict[str, Any]) -> list[list[str]]:
@@ -192,13 +246,17 @@ def call(command: list[str], env: dict[str, str]) -> None:
 def gate(request: dict[str, Any]) -> None:
     """Import what will be run. This also compiles just the bytecode that a start needs, while we may write it."""
     say(f"importing {', '.join(request['imports'])}")
-    code = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
+    agree(request)
+    code = (
+        "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('slipway.agent.gates', None, '__main__')"
+    )
     python = os.path.join(request["path"], "venv/bin/python")
     scratch = os.path.join(request["path"], ".scratch")
     os.makedirs(scratch)
     env = {**environment(request), **request["environment"]}
     env.update(dict.fromkeys(("HOME", "XDG_CACHE_HOME", "TMPDIR"), scratch))
-    done = subprocess.run([python, "-c", code, *request["imports"]], stdout=subprocess.PIPE,
+    asked = {name: request.get(name, "") for name in ("path", "imports", "distribution", "version")}
+    done = subprocess.run([python, "-c", code, OURSELVES, json.dumps(asked)], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, env=env, check=False)  # fmt: skip
     shutil.rmtree(scratch, ignore_errors=True)
     print(done.stdout, flush=True)
@@ -207,7 +265,19 @@ def gate(request: dict[str, Any]) -> None:
         raise BuildError(f"the build does not import: {lines[-1] if lines else 'no output'}")
 
 
-def record(request: dict[str, Any], seconds: float) -> None:
+def agree(request: dict[str, Any]) -> None:
+    """Whether the packages' own requirements are met, but for gaps that the recipe gives reasons for."""
+    python, uv = os.path.join(request["path"], "venv/bin/python"), find_uv(request)
+    command = [uv, "pip", "check", "--no-config", "--python", python] if uv else [python, "-m", "pip", "check"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=environment(request), check=False)  # fmt: skip
+    wrong = unmet(done.stdout, request.get("pip_check_known", {}))
+    if done.returncode and wrong:
+        print(done.stdout, flush=True)
+        raise BuildError(f"packages do not agree: {'; '.join(wrong[:4])}")
+
+
+def record(request: dict[str, Any], seconds: float, applied: list[Applied]) -> None:
     """build.json says what is in it; `complete` comes last and makes it count."""
     path = request["path"]
     facts = {
@@ -216,6 +286,7 @@ def record(request: dict[str, Any], seconds: float) -> None:
         "host": platform.node(),
         "seconds": round(seconds, 1),
         "python": request["python"],
+        "patches": [one.record() for one in applied],
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     write_json(os.path.join(path, "build.json"), facts)

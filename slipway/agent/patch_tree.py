@@ -40,7 +40,7 @@ class Patch:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Patch:
         """From a request; the hash is checked. Raises PatchError."""
-        patch = cls(**{name: row.get(name) or "" for name in cls.__dataclass_fields__})
+        patch = cls(**{name: row.get(name, "") for name in cls.__dataclass_fields__})
         found = digest_of(patch.text)
         if found != patch.sha256:
             raise PatchError(
@@ -58,6 +58,11 @@ class Applied:
     files: tuple[str, ...]
     skipped: tuple[str, ...]
     moved: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+    def modules(self) -> list[str]:
+        """Names by which what it changed is imported."""
+        return modules_of([path for path in self.files if path not in self.deleted])
 
     def record(self) -> dict[str, Any]:
         """For build.json."""
@@ -123,7 +128,22 @@ def apply_patch(overlay: Overlay, patch: Patch) -> Applied:
             overlay.changes.update(changes)
             moved += [f"{path} hunk {spot.hunk.number}: by {spot.moved:+} lines" for spot in spots if spot.moved]
         overlay.modes.update({new: file.mode for file, _, new in inside if new and file.mode})
-    return Applied(patch, state, tuple(new or old or "" for _, old, new in inside), tuple(skipped), tuple(moved))
+    return became(patch, state, inside, skipped, moved)
+
+
+def became(
+    patch: Patch, state: str, inside: Sequence[Inside], skipped: Sequence[str], moved: Sequence[str] = ()
+) -> Applied:
+    """What is recorded of a patch whose files are `inside`."""
+    files = tuple(new or old or "" for _, old, new in inside)
+    deleted = tuple(old for _, old, new in inside if old and not new)
+    return Applied(patch, state, files, tuple(skipped), tuple(moved), deleted)
+
+
+def judge_patch(overlay: Overlay, patch: Patch) -> set[str]:
+    """The states of its hunks, whatever they are."""
+    judged = [_judge(overlay, *one) for one in split(patch, overlay.packages)[0]]
+    return {spot.state for _, spots, _ in judged for spot in spots}
 
 
 Inside = tuple[FileDiff, Optional[str], Optional[str]]  # noqa: UP045 - evaluated by Python 3.9
