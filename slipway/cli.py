@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from slipway.commands import check, checkpoint, drift, explain, plan, wheelhouse
+    from slipway.commands import builds, check, checkpoint, drift, explain, patch, plan, wheelhouse
     from slipway.commands.opening import add_inventory
 
     parser = argparse.ArgumentParser(prog="slipway", description=__doc__)
@@ -29,7 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     for command in (plan, check, drift, wheelhouse):
         add_inventory(command.add(commands))
     add_inventory(explain.add(commands), default=None)
-    checkpoint.add(commands)
+    for alone in (checkpoint.add, patch.add, builds.add, builds.add_diff):
+        alone(commands)
     return parser
 
 
