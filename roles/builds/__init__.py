@@ -1,0 +1,1 @@
+"""Role builds: what is built on the hosts."""
