@@ -27,6 +27,7 @@ from slipway.agent.recheck import forget, proven, set_aside, write_note, write_w
 from slipway.agent.state import NOTES, free_bytes, notes_path, read_note, stamp, unchanged
 
 SLOWEST_RETRY_S = 30.0
+RECORD_EVERY_S = 5.0
 
 
 class FetchError(Exception):
@@ -40,6 +41,7 @@ class Fetch:
         self.path, self.commit, self.files = request["path"], request["commit"], request["files"]
         self.request, self.lock, self.stop = request, threading.Lock(), threading.Event()
         os.makedirs(notes_path(self.path, "parts"), exist_ok=True)
+        self.written = 0.0
         self.rows: dict[str, Any] = read_note(self.path, "record.json").get("files", {})
         token, timeout_s = token_of(request), request.get("timeout_s", 30.0)
         self.client = Client(request["endpoint"], request["repo"], token, timeout_s)
@@ -55,7 +57,10 @@ class Fetch:
         total, count = sum(row[0] for row in self.files.values()), len(self.files)
         with Pace(total, begun, count, self.request.get("bandwidth", 0), self.request.get("every_s", 1.0)) as pace:
             pace.finished = count - len(pending)
-            self.download(pending, pace)
+            try:
+                self.download(pending, pace)
+            finally:
+                self.keep()
         self.compare()
         self.clear_strangers()
         self.write_manifest()
@@ -94,8 +99,14 @@ class Fetch:
         """Remember that a file is proven, so that the next run need not read it."""
         with self.lock:
             self.rows[name] = [*stamp(os.path.join(self.path, name)), self.files[name][1], sha256]
-            kept = {key: row for key, row in self.rows.items() if key in self.files}
-            write_note(self.path, "record.json", {"commit": self.commit, "files": kept})
+            if time.monotonic() - self.written > RECORD_EVERY_S:
+                self.keep()
+
+    def keep(self) -> None:
+        """Write the record; what a kill takes from it is only read again."""
+        self.written = time.monotonic()
+        kept = {key: row for key, row in self.rows.items() if key in self.files}
+        write_note(self.path, "record.json", {"commit": self.commit, "files": kept})
 
     def part(self, name: str) -> str:
         """Where the bytes of a file gather; one folder deep, whatever its name."""

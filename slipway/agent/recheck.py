@@ -45,11 +45,11 @@ def write_whole(path: str, text: str) -> None:
     os.replace(path + ".new", path)
 
 
-def hashed(path: str) -> tuple[int, str, str]:
-    """Bytes, sha256 and git blob id of a file. The blob id of a large one is left out: the Hub lists its sha256."""
+def hashed(path: str, as_git: bool) -> tuple[int, str, str]:
+    """Bytes, sha256 and, where the Hub lists no sha256, the git blob id of a file."""
     size, buffer = os.path.getsize(path), bytearray(BLOCK)
     view, digest = memoryview(buffer), hashlib.sha256()
-    blob = hashlib.sha1(b"blob %d\0" % size) if size <= SMALL else None  # noqa: S324 - git's, beside the sha256
+    blob = hashlib.sha1(b"blob %d\0" % size) if as_git else None  # noqa: S324 - git's, beside the sha256
     with open(path, "rb", buffering=0) as file:
         while count := file.readinto(view):
             digest.update(view[:count])
@@ -60,10 +60,10 @@ def hashed(path: str) -> tuple[int, str, str]:
 
 def proven(path: str, size: int, listed: str) -> tuple[str, str]:
     """(what is wrong, sha256): '' when the file is what the Hub lists, 'sha256:HEX' or 'git:HEX'."""
-    found, sha256, blob = hashed(path)
+    kind, _, wanted = listed.partition(":")
+    found, sha256, blob = hashed(path, kind == "git")
     if found != size:
         return f"{found} bytes; must be {size}", sha256
-    kind, _, wanted = listed.partition(":")
     have = sha256 if kind == "sha256" else blob
     return ("" if have == wanted else f"{kind} {have}; must be {wanted}"), sha256
 
