@@ -82,3 +82,14 @@ def test_a_damaged_file_is_fetched_again_and_nothing_else(site, hub, first):
     assert [row[1].rpartition("/")[2] for row in hub.asked("/resolve/")] == ["model.safetensors"]
     kept = list((site.root / "checkpoints" / "org--tiny" / "quarantine").rglob("model.safetensors.*"))
     assert [path.stat().st_size for path in kept] == [1000]
+
+
+def test_the_playbook_looks_at_hosts_and_prunes_only_what_no_release_refers_to(site, first):
+    looked = site.run("-y", "playbooks/checkpoint.py")
+    assert looked.rc == 0, looked.out
+    assert f"{checkpoint_of(site)}: complete, 0 problem(s)" in looked.out
+    (site.root / "checkpoints" / "org--old" / "a").mkdir(parents=True)
+    pruned = site.run("-y", "playbooks/checkpoint.py", env={"SLIPWAY_CHECKPOINT": "remove"})
+    assert "removed " in pruned.out
+    assert checkpoint_of(site).exists()
+    assert not (site.root / "checkpoints" / "org--old" / "a").exists()
