@@ -268,7 +268,9 @@ def gate(request: dict[str, Any]) -> None:
 def agree(request: dict[str, Any]) -> None:
     """Whether the packages' own requirements are met, but for gaps that the recipe gives reasons for."""
     python, uv = os.path.join(request["path"], "venv/bin/python"), find_uv(request)
-    command = [uv, "pip", "check", "--no-config", "--python", python] if uv else [python, "-m", "pip", "check"]
+    command = (
+        [uv, "pip", "check", "--no-cache", "--no-config", "--python", python] if uv else [python, "-m", "pip", "check"]
+    )
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env=environment(request), check=False)  # fmt: skip
     wrong = unmet(done.stdout, request.get("pip_check_known", {}))

@@ -16,7 +16,7 @@ import pytest
 from slipway.agent.patch import find_record, patch_wheel
 from slipway.agent.patch_tree import Patch, PatchError
 from slipway.agent.state import build_state
-from tests.slipway.patching.diffs import diff_of, numbered, patch
+from tests.slipway.patching.diffs import diff_of, git, numbered, patch
 
 BEFORE = {"pkg/__init__.py": "", "pkg/a.py": numbered(20).replace("line", "x = 'line'#"), "pkg/gone.py": "y = 1\n"}
 AFTER = {
@@ -217,3 +217,55 @@ def test_another_version_than_was_asked_for_is_no_build(make):
 
     assert rc == 1
     assert out.strip().endswith("pkg 1.0 was installed; must be 1.1")
+
+
+BACKEND = """\
+import os, pathlib, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    version = os.environ["SETUPTOOLS_SCM_PRETEND_VERSION"]  # as setuptools-scm: a shallow clone has no tags to go by
+    name, info = f"pkg-{version}-py3-none-any.whl", f"pkg-{version}.dist-info"
+    with zipfile.ZipFile(pathlib.Path(folder, name), "w") as archive:
+        for path in pathlib.Path("pkg").rglob("*.py"):
+            archive.write(path, str(path))
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\\nName: pkg\\nVersion: {version}\\n")
+        tags = "Generator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\n" + tags)
+        archive.writestr(f"{info}/RECORD", "")
+    return name
+"""
+PROJECT = """\
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+
+[project]
+name = "pkg"
+dynamic = ["version"]
+"""
+
+
+def test_a_git_build_is_the_commit_with_its_patches(make, tmp_path):
+    source = {f"python/{name}": text for name, text in BEFORE.items()}
+    source |= {"python/pyproject.toml": PROJECT, "python/backend.py": BACKEND}
+    after = {f"python/{name}": text for name, text in AFTER.items()}
+    text = diff_of(tmp_path / "repo", source, after)
+    commit = git(tmp_path / "repo", "rev-parse", "HEAD~1").strip()
+    git(tmp_path / "repo", "config", "uploadpack.allowAnySHA1InWant", "true")
+    where = {"url": f"file://{tmp_path}/repo", "commit": commit, "depth": 1}
+
+    rc, out, path = make([patch(text)], git=where, requirements="", locked=True, version="2.5.0")
+
+    assert rc == 0, out
+    (found,) = path.glob("venv/lib/python*/site-packages/pkg/a.py")
+    assert found.read_text() == AFTER["pkg/a.py"]
+    assert json.loads((path / "build.json").read_text())["patches"][0]["state"] == "applied"
+    assert git(path / "src", "log", "--format=%an %s").splitlines() == ["Slipway pr-1: for the test", "test base"]
+
+
+def test_a_build_leaves_no_cache_whose_files_it_would_share(make, change):
+    rc, _, path = make([change])
+
+    assert rc == 0
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
