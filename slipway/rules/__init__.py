@@ -7,7 +7,14 @@ from functools import cache
 from slipway.finding import Finding
 from slipway.plan.evidence import Evidence
 
-from . import checkpoints, environment, memory, process, topology, transfer, wiring  # noqa: F401 - they register
+# They register their rules when they are imported; the aliases say so to the type checker.
+from . import checkpoints as checkpoints
+from . import environment as environment
+from . import memory as memory
+from . import process as process
+from . import topology as topology
+from . import transfer as transfer
+from . import wiring as wiring
 from .facts import Whole
 from .known import Known, known_others
 from .model import Hit, Rule

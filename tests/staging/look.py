@@ -3,7 +3,6 @@
 usage: look.py [hash]   with `hash`: the content of every file too, and access times of nothing.
 """
 # Twenty thousand files are looked at, where os is several times quicker than pathlib.
-# ruff: noqa: PTH113, PTH114, PTH115, PTH118, PTH123
 
 import hashlib
 import json
