@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.e2e.conftest import QUESTION
-from tests.e2e.site import CHECKOUT
+from tests.e2e.site import CHECKOUT, Site
 
 
 @pytest.fixture
@@ -104,10 +104,10 @@ def test_a_weight_file_that_differs_from_its_manifest_is_never_served(unharmed, 
     data = bytearray(weights.read_bytes())
     data[len(data) // 2] ^= 1
     weights.write_bytes(data)
-    (model / "generation_config.json").touch()
 
-    done = unharmed.deploy(**{"model__path": str(model), "deployment": "other", "root": f"{unharmed.root}x"})
-    shutil.rmtree(f"{unharmed.root}x")
+    other = Site("other", unharmed.root.with_name("o"), 21500, {"engine.kind": "simulator", "model.path": str(model)})
+    done = other.deploy()
+    other.destroy()
 
     refused(done, "model.safetensors")
 

@@ -60,3 +60,19 @@ def test_7_a_dry_run_of_a_fresh_host_touches_nothing_and_names_what_the_deploy_t
         if "release" not in change and "reload" not in change:
             assert f"[{change.replace(' ', '] ', 1)}" in real.out or change.split()[-1] in real.out
     assert bare.ask() == ANSWER
+
+
+def test_10_a_jump_host_of_ssh_config_carries_the_whole_deploy(deployed: Site, tmp_path) -> None:
+    config = (deployed.lab.dir / "ssh_config").read_text()
+    jump = "Host h2\n  HostName 10.77.0.12\n  ProxyJump deploy@h1\n"
+    (tmp_path / "ssh_config").write_text(jump + config)
+    (tmp_path / "known_hosts").write_text((deployed.lab.dir / "known_hosts").read_text())
+    before = deployed.pids()
+
+    ran = deployed.deploy(env={"STAGEHOST_DIR": str(tmp_path)})
+
+    assert ran.rc == 0, ran.out
+    assert ran.changes == []
+    assert deployed.pids() == before
+    logins = deployed.sh("h2", "journalctl --no-pager -q -u ssh | grep Accepted | tail -1")
+    assert "from 10.77.0.11" in logins  # h1, not the controller
