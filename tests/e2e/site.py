@@ -11,6 +11,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slipway.agent.state import parent_of
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 
@@ -97,13 +99,14 @@ class Site:
         return reply["choices"][0]["message"]["content"]
 
     def pids(self) -> dict[str, int]:
-        """Main process of each instance, found by its marks."""
-        found: dict[str, int] = {}
-        for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-            marks = marks_of(pid)
-            if marks.get("SLIPWAY_DEPLOYMENT") == self.name and "SLIPWAY_INSTANCE" in marks:
-                found.setdefault(marks["SLIPWAY_INSTANCE"], pid)
-        return found
+        """Main process of each instance: the one with its marks whose parent has others."""
+        marks = {int(name): marks_of(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+        ours = {pid: mark for pid, mark in marks.items() if mark.get("SLIPWAY_DEPLOYMENT") == self.name}
+        return {
+            mark["SLIPWAY_INSTANCE"]: pid
+            for pid, mark in ours.items()
+            if "SLIPWAY_INSTANCE" in mark and ours.get(parent_of(pid)) != mark
+        }
 
 
 def marks_of(pid: int) -> dict[str, str]:

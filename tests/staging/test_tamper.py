@@ -70,7 +70,7 @@ CASES = [
     Case("model-file-replaced", "h2", OTHER_MODEL,
          (f"h2 update checkpoint {ROOT}/checkpoints/local--tiny/[0-9a-f]+", f"h2 {RESTART}"), ("decode-0",)),
     Case("router-venv-damaged", "h1",
-         f"echo boom >> {ROOT}/engines/router-*/venv/lib/python3.11/site-packages/smg/cli.py",
+         f"cd {ROOT}/engines/router-*/venv/lib/python3.11/site-packages/smg; echo boom >> cli.py",
          ("h1 install build router-.*", "h1 restart instance router-0"), ("router-0",)),
     Case("engine-build-damaged", "h2", f"cd {ROOT}/engines/simulator-*/; echo x >> agent.pyz",
          ("h2 install build simulator-.*", f"h2 {RESTART}"), ("decode-0",)),
