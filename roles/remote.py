@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paramiko import SSHException
 from pyinfra.api import QuoteString, StringCommand
 from pyinfra.api.host import Host
 
 from slipway.bundle import agent_bundle
 from slipway.converge.request import agent_path
 from slipway.plan.model import HostPlan
+
+# What paramiko raises when the other end is gone.
+BROKEN = (OSError, EOFError, SSHException)
 
 
 class RemoteError(Exception):
@@ -46,11 +50,28 @@ def privileges(host: Host) -> dict[str, Any]:
 
 
 def execute(host: Host, words: Sequence[str], stdin: str | None = None) -> Output:
-    """Run a command; never raises for its exit status."""
+    """Run a command; never raises: a command that fails and a connection that breaks both show in the output."""
     command = StringCommand(*(QuoteString(word) for word in words))
     arguments = privileges(host) | ({"_stdin": stdin} if stdin is not None else {})
-    ok, output = host.run_shell_command(command, **arguments)
+    try:
+        ok, output = host.run_shell_command(command, **arguments)
+    except BROKEN as error:
+        return Output(False, [], [broken(host, error)])
+    if not ok and _is_dead(host):  # pyinfra takes a closed channel for a command that failed and said nothing
+        return Output(False, [], [broken(host, "no sign of life")])
     return Output(bool(ok), list(output.stdout_lines), list(output.stderr_lines))
+
+
+def broken(host: Host, error: BaseException | str) -> str:
+    """What to say of a connection that broke."""
+    reason = str(error) or type(error).__name__
+    return f"the connection to {host.name} broke ({reason}); the next run goes on from here"
+
+
+def _is_dead(host: Host) -> bool:
+    client = getattr(host.connector, "client", None)
+    transport = client.get_transport() if client else None
+    return transport is not None and not transport.is_active()
 
 
 def check(host: Host, words: Sequence[str], stdin: str | None = None) -> Output:
@@ -82,6 +103,10 @@ def ensure_agent(host: Host, plan: HostPlan) -> None:
 
 def upload(host: Host, data: bytes, path: str) -> None:
     """Put bytes at `path`, whole or not at all. Raises RemoteError."""
-    if not host.put_file(io.BytesIO(data), f"{path}.part", **privileges(host)):
+    try:
+        done = host.put_file(io.BytesIO(data), f"{path}.part", **privileges(host))
+    except BROKEN as error:
+        raise RemoteError(broken(host, error)) from None
+    if not done:
         raise RemoteError(f"{path} could not be uploaded")
     check(host, ["mv", "-f", f"{path}.part", path])

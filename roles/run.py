@@ -22,6 +22,7 @@ from pyinfra.api.host import Host
 
 from roles.inventory import opened_inventory, option
 from roles.probe import Probe
+from roles.remote import BROKEN
 from roles.secrets import SecretsError, read_secrets
 from slipway.converge.change import Change
 from slipway.converge.compare import changes_on
@@ -175,16 +176,27 @@ def print_limits(run: Run, names: Iterable[str]) -> None:
 def _ask(hosts: dict[str, Host], questions: dict[str, tuple[str, Any]]) -> dict[str, dict[str, Any]]:
     """One probe a host, all at once. Raises RefusedError naming every host that did not answer."""
     jobs = {
-        name: gevent.spawn(hosts[name].get_fact, Probe, program=program, request=json.dumps(request))
-        for name, (program, request) in questions.items()
+        name: gevent.spawn(_answer, hosts[name], program, request) for name, (program, request) in questions.items()
     }
     gevent.joinall(list(jobs.values()))
     answers = {name: job.value for name, job in jobs.items()}
-    silent = sorted(name for name, answer in answers.items() if not answer)
+    silent = [f"{name}: {answer or 'no answer'}" for name, answer in sorted(answers.items()) if not _is_answer(answer)]
     if silent:
-        reasons = "; ".join(f"{name}: {jobs[name].exception or 'no answer'}" for name in silent)
+        reasons = "; ".join(silent)
         raise RefusedError(f"python3 on the host could not be asked ({reasons}); every host needs Python 3.9 or newer")
     return answers
+
+
+def _answer(host: Host, program: str, request: Any) -> Any:
+    """The probe's answer; the reason, as text, why there is none."""
+    try:
+        return host.get_fact(Probe, program=program, request=json.dumps(request))
+    except (*BROKEN, PyinfraError) as error:
+        return str(error) or type(error).__name__
+
+
+def _is_answer(answer: Any) -> bool:
+    return bool(answer) and isinstance(answer, dict)
 
 
 def _show(run: Run) -> None:

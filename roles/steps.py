@@ -10,7 +10,7 @@ from pyinfra.api import FunctionCommand, operation
 from pyinfra.api.host import Host
 
 from roles.remote import RemoteError
-from roles.run import current, left
+from roles.run import RefusedError, current, left
 from slipway.converge.change import Change
 
 Make = Callable[[Host, Change], None]
@@ -34,7 +34,12 @@ def converge(changes: Iterable[Change], make: Make) -> Generator[Any, None, None
 def read_back(state: Any, host: Host, made: list[Change]) -> bool:
     """Whether the host now is as wanted in what was just changed: being told to is not being so."""
     subjects = {change.subject for change in made if not change.subject.startswith("package ")}
-    for change in left(current(), host.name):
+    try:
+        remaining = left(current(), host.name)
+    except RefusedError as error:
+        logger.error(f"{host.print_prefix}what was changed could not be read back: {error}")
+        return False
+    for change in remaining:
         if change.subject in subjects:
             logger.error(f"{host.print_prefix}{change.subject} was changed and is not as wanted: {change.reason}")
             return False

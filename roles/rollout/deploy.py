@@ -20,7 +20,7 @@ from pyinfra.api.host import Host
 
 from roles.remote import RemoteError, check
 from roles.rollout.start import wait_started
-from roles.run import Run, print_limits, reread
+from roles.run import RefusedError, Run, print_limits, reread
 from roles.services import Services
 from roles.steps import converge
 from roles.write import write_rows
@@ -65,7 +65,7 @@ def _guarded(state: Any, run: Run) -> bool:
         return False
     try:
         _roll(run)
-    except RemoteError as error:
+    except (RemoteError, RefusedError) as error:
         logger.error(f"    rollout stopped: {error}")
         return False
     return True

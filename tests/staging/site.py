@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.staging.lab import Lab
@@ -82,6 +82,16 @@ class Site:
         """A deploy that something happens to while it runs."""
         command = self.command("pyinfra", "-y", *words, *self.overrides, self.inventory, "deploy.py")
         return self.lab.start(*command, env=self.environment(), cwd=REPOSITORY)
+
+    def impatient(self) -> Site:
+        """The same inventory, that takes a connection for dead after seconds: for tests that cut a cable."""
+        inventory = self.folder / "inventory.py"
+        quick = (
+            "_login |= {'ssh_paramiko_connect_kwargs': __import__('roles.transport').transport.connect_kwargs(1, 4)}\n"
+        )
+        inventory.write_text(EXAMPLE.read_text().replace("\nrouter = ", f"\n{quick}\nrouter = "))
+        (self.folder / "group_vars").symlink_to(EXAMPLE.parent / "group_vars")
+        return replace(self, inventory=inventory)
 
     def drift(self, *words: object) -> Done:
         """`slipway drift`; stdout and stderr together."""
