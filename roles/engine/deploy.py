@@ -21,6 +21,7 @@ from roles.write import write_rows
 from slipway.builds.recipe import Build, BuildPatch, recipe_named
 from slipway.bundle import agent_bundle
 from slipway.converge.change import Change
+from slipway.knowledge.flags import FlagList
 from slipway.plan.model import HostPlan, to_json
 from slipway.plan.wheelhouse import digest_of
 
@@ -56,10 +57,27 @@ def _install(state: Any, host: Host, plan: HostPlan, names: list[str]) -> bool:
             jobs.forget_ended(host, plan, job)
             jobs.start(host, plan, job)
         jobs.watch(host, plan, made, BUILD_DEADLINE_S)
+        for build in wanted:
+            learn_flags(host, f"{plan.paths['engines']}/{build.id}", build, _flags_folder(host))
     except RemoteError as error:
         logger.error(f"{host.print_prefix}{error}")
         return False
     return True
+
+
+def _flags_folder(host: Host) -> Path:
+    return Path(host.data.slipway_inventory).parent / ".slipway" / "flags"
+
+
+def learn_flags(host: Host, path: str, build: Build, folder: Path) -> None:
+    """Keep the flag list of a built engine whose release ships none, so that the next plan is held to it."""
+    if build.kind != "sglang" or FlagList.for_release(build.version).exact:
+        return
+    output = execute(host, ["cat", f"{path}/flags.json"])
+    if output.ok:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{build.version}.json").write_text("\n".join(output.stdout) + "\n", encoding="utf-8")
+        logger.info(f"{host.print_prefix}the flags of SGLang {build.version} are learnt: {folder}")
 
 
 def _sources(host: Host, plan: HostPlan, build: Build) -> dict[str, str | None]:

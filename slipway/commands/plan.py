@@ -8,13 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+DEPLOYED = "the deployed release"
+
 
 def add(commands: Any) -> argparse.ArgumentParser:
     """Add the subcommand; its parser."""
     parser: argparse.ArgumentParser = commands.add_parser("plan", help="print the resolved plan; asks no host")
     parser.add_argument("--json", action="store_true", help="the plan as JSON, complete")
     parser.add_argument("--full", action="store_true", help="every row, every command line, the memory arithmetic")
-    parser.add_argument("--diff", metavar="RELEASE.json", help="what differs from a recorded plan (plan.json)")
+    text = (
+        "what differs from a recorded plan (plan.json); without a file: from the release on the hosts, which are asked"
+    )
+    parser.add_argument("--diff", nargs="?", const=DEPLOYED, metavar="RELEASE.json", help=text)
     parser.set_defaults(run=run)
     return parser
 
@@ -26,7 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
     plan = plan_of(arguments)
     if plan is None:
         return 1
-    lines = _diff(arguments.diff, plan) if arguments.diff else _shown(plan, arguments)
+    if arguments.diff == DEPLOYED:
+        lines = _deployed(arguments)
+    else:
+        lines = _diff(arguments.diff, plan) if arguments.diff else _shown(plan, arguments)
     if lines is None:
         return 1
     print("\n".join(lines))
@@ -53,3 +61,15 @@ def _diff(name: str, plan: Any) -> list[str] | None:
         print(f"{name}: no recorded plan ({reason}); releases/N/plan.json is one", file=sys.stderr)
         return None
     return [*(lines or [f"nothing differs from {name}"]), *finding_lines(plan.errors)]
+
+
+def _deployed(arguments: argparse.Namespace) -> list[str] | None:
+    from slipway.agent.difference import DifferenceError, ask
+    from slipway.front import project_root
+
+    options = [word for item in arguments.data for word in ("--data", item)]
+    try:
+        return ask(str(project_root() / "playbooks/difference.py"), arguments.inventory, options)
+    except DifferenceError as error:
+        print(error, file=sys.stderr)
+        return None

@@ -90,3 +90,15 @@ def test_the_workers_listen_on_no_other_address(site):
     url = f"http://127.0.0.1:{site.ports['prefill.port']}/server_info"
     with urllib.request.urlopen(url, timeout=5) as reply:
         assert reply.status == 200
+
+
+def test_the_plan_is_compared_with_the_deployed_release(site):
+    def difference(**more):
+        words = [BIN / "slipway", "plan", "inventory.py", *site.overrides(more), "--diff"]
+        return subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, timeout=120).stdout.splitlines()
+
+    assert difference() == ["nothing differs from the deployed release"]
+    changed = difference(**{"decode.max_running_requests": 7})
+    assert "~ instance decode-0" in changed
+    assert any("max_running_requests" in line.replace("-", "_") and "7" in line for line in changed)
+    assert not any("prefill-0" in line for line in changed)
