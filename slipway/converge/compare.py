@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,6 +29,7 @@ def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State) -> li
     host, state = wanted.host, as_replaced(wanted, state)
     found = [
         *_refusals(plan, wanted, state),
+        *_no_room(host, state),
         *_packages(host, facts),
         *_user(host, state),
         *_folders(wanted, state),
@@ -66,6 +68,18 @@ def _refusals(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
             who = f"pid {owner['pid']} ({owner['command']})" if owner["pid"] else "a process we may not look at"
             reason = f"port {port} ({use}) is held by {who}: stop that process, or give {instance.name} another port"
             yield Change(wanted.host.name, "host", "refuse", instance.name, reason)
+
+
+def _no_room(host: HostPlan, state: State) -> Iterator[Change]:
+    """A disk that cannot hold what is to be installed stops the deploy before anything is changed."""
+    root = host.paths["root"]
+    missing = [one for one in host.builds if state["builds"][f"{host.paths['engines']}/{one.id}"]["kind"] != "complete"]
+    needed, free = sum(build.disk_gb for build in missing), state["disks"].get(root, math.inf) / 1e9
+    if needed > free:
+        reason = (
+            f"{root} has {free:.1f} GB free; the builds to be installed need {needed:.1f} GB: free some, or set `root:`"
+        )
+        yield Change(host.name, "host", "refuse", "disk", reason)
 
 
 def _is_ours(owner: Mapping[str, Any], plan: Plan) -> bool:

@@ -117,3 +117,23 @@ def test_releases_are_numbered_upwards(names, number):
 
 def test_the_project_s_own_inventory_needs_no_file_of_this_machine(plan):
     assert str(Path.home()) not in release_text(plan)
+
+
+def test_a_disk_without_room_for_the_builds_is_refused_before_anything_changes(plan, converged):
+    wanted, state = converged
+    router = next(build for build in wanted.host.builds if build.kind == "router")
+    state["builds"][f"{wanted.host.paths['engines']}/{router.id}"] = {"kind": "absent"}
+    state["disks"] = {"/opt/slipway": 400_000_000}
+
+    refused = [change.reason for change in changes_on(plan, wanted, FACTS, state) if change.action == "refuse"]
+
+    assert refused == [
+        "/opt/slipway has 0.4 GB free; the builds to be installed need 1.0 GB: free some, or set `root:`"
+    ]
+
+
+def test_a_full_disk_does_not_stop_what_installs_nothing(plan, converged):
+    _, state = converged
+    state["disks"] = {"/opt/slipway": 0}
+
+    assert changes(plan, converged) == []
