@@ -15,6 +15,14 @@ from slipway.agent.state import parent_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
+# Several checkouts can run these tests beside one another on one machine: each with ports and names of its own.
+PORTS_MOVED = int(os.environ.get("SLIPWAY_TEST_PORTS_MOVED", "0"))
+NAME_SUFFIX = os.environ.get("SLIPWAY_TEST_SUFFIX", "")
+
+
+def port_here(number: int) -> int:
+    """A port of this checkout's range; 21000 to 22999 are the tests' own."""
+    return number + PORTS_MOVED
 
 
 @dataclass
@@ -39,6 +47,10 @@ class Site:
     first_port: int
     data: dict[str, object] = field(default_factory=dict)
     folder: Path = CHECKOUT
+
+    def __post_init__(self) -> None:
+        self.name += NAME_SUFFIX
+        self.first_port = port_here(self.first_port)
 
     @property
     def ports(self) -> dict[str, int]:

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.e2e.conftest import QUESTION
-from tests.e2e.site import CHECKOUT, Site
+from tests.e2e.site import CHECKOUT, Site, port_here
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def test_a_choice_that_the_flag_does_not_have(unharmed):
 
 
 def test_a_port_that_a_foreign_process_holds(unharmed):
-    with socket.create_server(("127.0.0.1", 21988)) as server:
+    with socket.create_server(("127.0.0.1", port_here(21988))) as server:
         done = unharmed.deploy(decode__port=server.getsockname()[1])
 
-    refused(done, "port 21988 (http) is held by pid", "give decode-0 another port")
+    refused(done, f"port {port_here(21988)} (http) is held by pid", "give decode-0 another port")
 
 
 def test_two_users_of_one_port(unharmed):

@@ -55,7 +55,7 @@ def test_the_deploy_says_which_commit_it_fetches_and_serves_it(site, hub, first)
     commit = hub.repositories["org/tiny"].branches["main"]
     assert f"of org/tiny main at {commit} from {hub.url}" in first.out
     assert checkpoint_of(site).name == commit
-    plan = json.loads((site.root / "deployments" / "hub" / "current" / "plan.json").read_text())
+    plan = json.loads((site.root / "deployments" / site.name / "current" / "plan.json").read_text())
     assert {host["checkpoint"]["revision"] for host in plan["hosts"]} == {commit}
 
 
