@@ -24,6 +24,7 @@ from roles.inventory import opened_inventory, option
 from roles.probe import Probe
 from roles.remote import BROKEN
 from roles.secrets import SecretsError, read_secrets
+from slipway.config.deployment import Deployment
 from slipway.converge.change import Change
 from slipway.converge.compare import changes_on
 from slipway.converge.limits import limit_findings
@@ -60,6 +61,11 @@ class Run:
     def host_plan(self) -> HostPlan:
         """The plan's part for the host that deploy.py is being executed for."""
         return self.plan.host(current_host.name)
+
+    @property
+    def deployment(self) -> Deployment:
+        """What was configured."""
+        return self.opened.deployment
 
     def pending(self) -> list[Change]:
         """All changes of all hosts."""

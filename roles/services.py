@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from pyinfra.api.host import Host
 
 from roles.remote import RemoteError, ask_agent, check, execute
-from roles.run import Run
-from slipway.plan.model import HostPlan, Instance
+from slipway.config.deployment import Deployment
+from slipway.converge.wanted import Wanted
+from slipway.plan.model import HostPlan, Instance, Plan
 from slipway.plan.paths import instance_tmp
 from slipway.services import Manager, Supervisor
 
@@ -17,14 +19,27 @@ from slipway.services import Manager, Supervisor
 HARMLESS = ("already started", "spawn error", "abnormal termination", "not loaded")
 
 
-class Services:
-    """The services of one host in a run."""
+class Deployed(Protocol):
+    """A plan on hosts: that of the run, or of a release that is put back. wanted: what each host must hold, by name."""
 
-    def __init__(self, run: Run, name: str) -> None:
-        self.host: Host = run.hosts[name]
-        self.plan: HostPlan = run.plan.host(name)
-        self.manager: Manager = run.wanted[name].manager
-        self.deployment = run.plan.deployment
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def hosts(self) -> Mapping[str, Host]: ...
+    @property
+    def wanted(self) -> Mapping[str, Wanted]: ...
+    @property
+    def deployment(self) -> Deployment: ...
+
+
+class Services:
+    """The services of one host."""
+
+    def __init__(self, deployed: Deployed, name: str) -> None:
+        self.host: Host = deployed.hosts[name]
+        self.plan: HostPlan = deployed.plan.host(name)
+        self.manager: Manager = deployed.wanted[name].manager
+        self.deployment = deployed.plan.deployment
 
     def ready(self) -> None:
         """The manager itself runs and has read the definitions. Raises RemoteError."""
@@ -80,9 +95,9 @@ class Services:
         return found[-lines:]
 
 
-def worker_question(run: Run, instance: Instance) -> dict[str, Any]:
+def worker_question(deployed: Deployed, instance: Instance) -> dict[str, Any]:
     """What the verification agent must know of a worker or router."""
-    wanted = run.wanted[instance.host]
+    wanted = deployed.wanted[instance.host]
     return {
         "name": instance.name,
         "url": instance.serves_at,
@@ -90,7 +105,7 @@ def worker_question(run: Run, instance: Instance) -> dict[str, Any]:
         "serves": instance.serves,
         "ports": dict(instance.ports),
         "config": wanted.configs[instance.name],
-        "timeout_s": run.opened.deployment.hosts[0].verify.request_timeout_s,
+        "timeout_s": deployed.deployment.hosts[0].verify.request_timeout_s,
         "service": {"manager": wanted.manager.kind, "name": wanted.manager.service(instance.name),
                     "control": wanted.manager.control},
     }  # fmt: skip
