@@ -10,7 +10,8 @@ from slipway import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 well, 1 errors, 2 wrong usage (and, for drift, pending changes)."""
+    """Run one command; 0 well, 1 errors, 2 wrong usage (for drift: pending changes;
+    for bench check: not comparable)."""
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
@@ -20,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from slipway.commands import builds, check, checkpoint, drift, explain, patch, plan, wheelhouse
+    from slipway.commands import bench, builds, check, checkpoint, drift, explain, patch, plan, wheelhouse
     from slipway.commands.opening import add_inventory
 
     parser = argparse.ArgumentParser(prog="slipway", description=__doc__)
@@ -29,7 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (plan, check, drift, wheelhouse):
         add_inventory(command.add(commands))
     add_inventory(explain.add(commands), default=None)
-    for alone in (checkpoint.add, patch.add, builds.add, builds.add_diff):
+    for alone in (checkpoint.add, patch.add, builds.add, builds.add_diff, bench.add):
         alone(commands)
     return parser
 
