@@ -3,6 +3,7 @@
 from roles.checkpoint.deploy import checkpoint
 from roles.engine.deploy import engine
 from roles.host.deploy import host
+from roles.lock import hold
 from roles.rollout.deploy import record, rollout
 from roles.router.deploy import router
 from roles.run import current
@@ -10,6 +11,7 @@ from roles.verify.deploy import verify
 from roles.worker.deploy import worker
 
 run = current()  # facts of all hosts, the plan, and what will change; errors end the run here
+hold(run, "deploy")  # one run at a time changes a deployment; a dry run and a run without changes take no lock
 
 host(run)
 engine(run)  # beside what runs: a build is never changed

@@ -22,6 +22,8 @@ _opened: dict[Path, Opened] = {}
 # pyinfra's own options in this call. Kept when the inventory is read: deploy files run in greenlets, which do not
 # see click's context.
 _options: dict[str, Any] = {}
+# --data that asks something of one run, and says nothing of what the hosts should be.
+RUN_OPTIONS = ("break_lock", "release", "why")
 
 
 def hosts(inventory: str, variables: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -72,9 +74,19 @@ def _under_pyinfra() -> bool:
 
 
 def overrides() -> dict[str, Any]:
-    """The --data of this pyinfra call, KEY.PATH=VALUE; the value is JSON where it can be, else text."""
+    """The --data of this pyinfra call that is configuration, KEY.PATH=VALUE."""
+    return {key: value for key, value in _data().items() if not key.startswith("ssh_") and key not in RUN_OPTIONS}
+
+
+def asked(name: str) -> Any:
+    """The --data of this call that is one of RUN_OPTIONS; None when it was not given."""
+    return _data().get(name)
+
+
+def _data() -> dict[str, Any]:
+    """The value is JSON where it can be, else text."""
     pairs = [item.split("=", 1) for item in _options.get("data") or () if "=" in item]
-    return {key: _value(value) for key, value in pairs if not key.startswith("ssh_")}
+    return {key: _value(value) for key, value in pairs}
 
 
 def _value(text: str) -> Any:

@@ -9,6 +9,8 @@ from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, operation
 from pyinfra.api.host import Host
 
+from roles.audit import note
+from roles.lock import still_held
 from roles.remote import RemoteError
 from roles.run import RefusedError, current, left
 from slipway.converge.change import Change
@@ -43,14 +45,17 @@ def read_back(state: Any, host: Host, made: list[Change]) -> bool:
         if change.subject in subjects:
             logger.error(f"{host.print_prefix}{change.subject} was changed and is not as wanted: {change.reason}")
             return False
+    note(current(), host.name, f"{made[0].role}: {len(made)} change(s)", "ok")
     return True
 
 
 def _make(state: Any, host: Host, make: Make, change: Change) -> bool:
     try:
+        still_held(current())
         make(host, change)
     except RemoteError as error:
         logger.error(f"{host.print_prefix}{change.action} {change.subject} failed: {error}")
+        note(current(), host.name, f"{change.action} {change.subject}", "failed", reason=str(error))
         return False
     logger.info(f"{host.print_prefix}{change.action} {change.subject}")
     return True

@@ -133,6 +133,16 @@ class VerifySettings:
 
 
 @dataclass(frozen=True)
+class RolloutSettings:
+    """How a deployment that serves is changed. Times are seconds."""
+
+    lock_wait_s: int
+    lock_expires_s: int
+    confirm_s: int
+    hook_timeout_s: int
+
+
+@dataclass(frozen=True)
 class HostSettings:
     """Everything that was said about one host. roles: the groups of it that name roles, in house order."""
 
@@ -149,6 +159,7 @@ class HostSettings:
     workers: Mapping[str, WorkerSettings]
     router: RouterSettings
     verify: VerifySettings
+    rollout: RolloutSettings
     waive: Mapping[str, str]
 
 

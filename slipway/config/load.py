@@ -14,6 +14,7 @@ from .deployment import (
     EngineSettings,
     HostSettings,
     ModelSettings,
+    RolloutSettings,
     RouterSettings,
     ServiceSettings,
     VerifySettings,
@@ -161,7 +162,7 @@ def _override_source(overrides: Mapping[str, Any]) -> Source:
     return source
 
 
-_EQUAL_ON_ALL_HOSTS = ("deployment", "verify", "waive")
+_EQUAL_ON_ALL_HOSTS = ("deployment", "rollout", "verify", "waive")
 
 
 def _unequal(merged: Mapping[str, Merged]) -> list[ConfigError]:
@@ -201,6 +202,7 @@ class _Builder:
             workers={role: self._worker(data, role) for role in WORKER_ROLES if role in groups},
             router=self._section(RouterSettings, data, "router"),
             verify=self._section(VerifySettings, data, "verify"),
+            rollout=self._section(RolloutSettings, data, "rollout"),
             waive=freeze(self._plain(data, "waive")),
         )
 
