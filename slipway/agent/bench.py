@@ -1,0 +1,246 @@
+"""Runs a sweep: every cell that is not recorded yet, in order, one line of results.jsonl each.
+
+usage: bench run FOLDER REPEAT    FOLDER/sweep.json says what; prints progress, writes done.json last
+       bench state FOLDER         one JSON line: what the folder holds
+
+Killed at any point, it goes on with the first cell that has no record. The API key, if there is one, lies in
+FOLDER/key, readable by its owner alone, and is removed at the end. Standard library only, Python 3.9+.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+from slipway.agent import bench_metrics
+from slipway.agent.bench_record import (
+    DONE,
+    REQUESTS,
+    RESULTS,
+    SWEEP,
+    append_line,
+    cell_name,
+    cell_record,
+    read_lines,
+    request_line,
+    write_json,
+)
+from slipway.agent.load.cell import Cell, Client
+from slipway.agent.load.clocks import Clocks
+from slipway.agent.load.crew import CrewError
+from slipway.agent.load.figures import judged, record
+from slipway.agent.load.prompts import vocabulary_of
+from slipway.agent.load.target import Shape, Target, TargetError, target_of
+
+SAMPLE_S = 2.0
+KEY = "key"
+NOTHING = {"start": 0.0, "rows": [], "gaps": {}, "per_second": {}, "workers": []}
+
+
+class Sweep:
+    """One repeat of a sweep in its folder."""
+
+    def __init__(self, folder: str, repeat: int) -> None:
+        self.folder, self.repeat = folder, repeat
+        with open(os.path.join(folder, SWEEP), encoding="utf-8") as file:
+            self.asked: dict[str, Any] = json.load(file)
+        self.cells: list[dict[str, Any]] = self.asked["cells"]
+        self.seed = f"{self.asked['seed'] or time.time()}/{repeat}"
+        self._pace: list[float] = []  # seconds of a round of a cell, by output token
+
+    def recorded(self) -> dict[str, dict[str, Any]]:
+        """Cells of this repeat that are done."""
+        lines = read_lines(os.path.join(self.folder, RESULTS))
+        return {line["cell"]: line for line in lines if line.get("repeat") == self.repeat}
+
+    def run(self) -> int:
+        """Every cell that is left; the number of void ones of the repeat."""
+        done = self.recorded()
+        for number, cell in enumerate(self.cells):
+            if cell_name(cell) not in done:
+                found = self._cell(number, cell)
+                append_line(os.path.join(self.folder, RESULTS), found)
+                self._say_cell(found)
+        ended = list(self.recorded().values())
+        void = sum(line["status"] == "void" for line in ended)
+        mark = {"repeat": self.repeat, "cells": len(ended), "valid": len(ended) - void, "void": void}
+        write_json(os.path.join(self.folder, DONE), {**mark, "ended": Clocks.iso(time.time())})
+        print(f"sweep {self.asked['label']}, repeat {self.repeat}: {len(ended)} cells, {void} of them void", flush=True)
+        return int(void)
+
+    def _cell(self, number: int, cell: dict[str, Any]) -> dict[str, Any]:
+        measure = Measurement(self, number, cell)
+        try:
+            measured = measure.run()
+        except (TargetError, CrewError, OSError) as error:
+            measured = void(f"the cell could not be measured: {error}", f"{self.seed}/{cell_name(cell)}")
+        rows = measured["rows"]
+        if self.asked["details"] and rows:
+            line = request_line(self.asked["label"], self.repeat, cell_name(cell), rows)
+            append_line(os.path.join(self.folder, REQUESTS), line)
+        return cell_record(self.asked, cell, self.repeat, measured)
+
+    def _say_cell(self, found: dict[str, Any]) -> None:
+        if found["output_throughput"]:
+            rounds = max(1, found["num_prompts"] / found["max_concurrency"])
+            self._pace.append(found["duration"] / rounds / found["random_output_len"])
+        shown = f"{found['output_throughput'] or 0:.1f} tok/s out, {found['median_ttft_ms'] or 0:.1f} ms TTFT"
+        print(f"{found['cell']}: {found['status']}, {shown}", *found["reasons"], *found["notes"], sep="; ", flush=True)
+
+    def left_s(self, after: int) -> float | None:
+        """Seconds that the cells after number `after` may take, going by the slowest so far."""
+        if not self._pace:
+            return None
+        rounds = (cell["output"] * max(1, cell["prompts"] / cell["concurrency"]) for cell in self.cells[after + 1 :])
+        return float(max(self._pace) * sum(rounds))
+
+
+class Measurement:
+    """One cell of a sweep, with what surrounds the client's part of it."""
+
+    def __init__(self, sweep: Sweep, number: int, cell: dict[str, Any]) -> None:
+        self._sweep, self._number, self._asked = sweep, number, cell
+        asked = sweep.asked
+        shape = Shape(asked["api"], asked["model"], cell["output"], True, asked["ignore_eos"], asked["extra"])
+        self._cell = Cell(
+            shape, cell["input"], cell["concurrency"], cell["prompts"], f"{sweep.seed}/{cell_name(cell)}",
+            processes=asked["processes"], timeout_s=asked["timeout_s"], silence_s=asked["silence_s"], slo=asked["slo"],
+        )  # fmt: skip
+        self._watch = bench_metrics.Watch(asked["workers"])
+        self._seen = self._failed = 0
+        self._sampled = self._said = 0.0
+
+    def run(self) -> dict[str, Any]:
+        """Calibrate, warm up, flush, measure. Raises TargetError, CrewError, OSError."""
+        asked, cell = self._sweep.asked, self._cell
+        client = Client(endpoint(self._sweep.folder, asked), vocabulary_of(asked["tokenizer"]))
+        self._say("calibrating the prompts")
+        words = client.calibrate(cell.shape, cell.input, cell.seed)
+        self._say(f"{self._asked['warmups']} warm-ups")
+        lost = client.warm(cell, words, self._asked["warmups"]) if self._asked["warmups"] else 0
+        notes = [f"{lost} of {self._asked['warmups']} warm-ups failed"] if lost else []
+        notes += bench_metrics.flush(asked["workers"], posted) if asked["flush"] else []
+        self._watch.begin()
+        self._began = time.monotonic()
+        measured = client.measure(cell, words, self._tick)
+        return with_server(measured, self._watch.end(), notes)
+
+    def _tick(self, rows: list[dict[str, Any]], tokens: int) -> bool:
+        now = time.monotonic()
+        self._seen += len(rows)
+        self._failed += sum(bool(row["error"]) for row in rows)
+        if now - self._sampled >= SAMPLE_S:
+            self._sampled = now
+            self._watch.sample()
+        if now - self._said >= 1.0:
+            self._said = now
+            self._progress(now - self._began, tokens)
+        return True
+
+    def _progress(self, spent: float, tokens: int) -> None:
+        wanted = self._asked["prompts"]
+        left = spent / self._seen * (wanted - self._seen) if self._seen else None
+        after = self._sweep.left_s(self._number)
+        whole = left + after if left is not None and after is not None else None
+        text = f"{self._seen}/{wanted} requests, {tokens / spent if spent > 0.1 else 0:.0f} tok/s"
+        text += f", {self._failed} failed" if self._failed else ""
+        self._say(f"{text}, cell {span(left)} left, sweep {span(whole)} left")
+
+    def _say(self, text: str) -> None:
+        place = f"cell {self._number + 1}/{len(self._sweep.cells)} {cell_name(self._asked)}"
+        print(f"{place}: {text}", flush=True)
+
+
+def with_server(measured: dict[str, Any], server: dict[str, Any] | None, notes: list[str]) -> dict[str, Any]:
+    """Add what the workers say, and what follows from it."""
+    measured["notes"] += notes
+    share = server.pop("cached_token_rate") if server else None
+    if measured["cached_tokens"] is not None and measured["total_input_tokens"]:
+        share = measured["cached_tokens"] / measured["total_input_tokens"]
+    measured.update(server=server, cached_token_rate=share, gpu=None)
+    if server is None:
+        measured["notes"].append("no worker gives metrics: enable_metrics is off, or they cannot be reached from here")
+        return measured
+    lost = server["transfer_failures"]
+    gone = [f"{name} was restarted in the middle of the cell" for name in server["restarted"]]
+    if gone or lost:
+        gone += [f"{lost:.0f} KV transfers failed, by the workers' own count"] if lost else []
+        measured.update(status="void", reasons=[*measured["reasons"], *gone])
+    return measured
+
+
+def void(reason: str, seed: str) -> dict[str, Any]:
+    """What is recorded of a cell that could not be measured."""
+    counted = record(NOTHING)
+    now = Clocks.iso(time.time())
+    verdict = {**judged(counted), "status": "void", "reasons": [reason]}
+    more = {"server": None, "cached_token_rate": None, "gpu": None, "started": now, "ended": now, "seed": seed}
+    return {**verdict, **counted, **more, "rows": []}
+
+
+def endpoint(folder: str, asked: dict[str, Any]) -> Target:
+    """Where the requests go. Raises TargetError."""
+    try:
+        with open(os.path.join(folder, KEY), encoding="utf-8") as file:
+            key = file.read().strip()
+    except OSError:
+        key = ""
+    return target_of(asked["url"], key, asked["insecure"])
+
+
+def posted(url: str) -> int:
+    """The status of a POST without a body, 0 when there is no answer; the workers are asked without proxies."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(url, data=b"", method="POST"), timeout=30) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except (OSError, ValueError):
+        return 0
+
+
+def span(seconds: float | None) -> str:
+    """A time to wait in words."""
+    if seconds is None:
+        return "?"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def state(folder: str) -> dict[str, Any]:
+    """What a label's folder holds: {} when it is not there."""
+    if not os.path.isdir(folder):
+        return {}
+    found: dict[str, Any] = {}
+    for name in (SWEEP, "provenance.json", DONE):
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                found[name.partition(".")[0]] = json.load(file)
+        except (OSError, ValueError):
+            found[name.partition(".")[0]] = None
+    lines = read_lines(os.path.join(folder, RESULTS))
+    found["recorded"] = [[line["repeat"], line["cell"], line["status"]] for line in lines]
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Run one call."""
+    if arguments[0] == "state":
+        print(json.dumps(state(arguments[1])))
+        return 0
+    folder = arguments[1]
+    try:
+        Sweep(folder, int(arguments[2])).run()
+    finally:
+        if os.path.exists(os.path.join(folder, KEY)):
+            os.remove(os.path.join(folder, KEY))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
