@@ -21,6 +21,8 @@ def add_inventory(parser: argparse.ArgumentParser, default: str | None = "invent
     parser.add_argument(
         "--data", action="append", default=[], metavar="KEY.PATH=VALUE", help="override, as pyinfra's --data"
     )
+    text = "plan by `hardware:` alone; without it @local, this machine, is looked at"
+    parser.add_argument("--declared", action="store_true", help=text)
 
 
 def opened_of(arguments: argparse.Namespace) -> Opened | None:
@@ -38,7 +40,9 @@ def opened_of(arguments: argparse.Namespace) -> Opened | None:
 def made_of(arguments: argparse.Namespace) -> Made | None:
     """The plan with what led to it, or None after printing what is wrong with the configuration."""
     opened = opened_of(arguments)
-    return None if opened is None else opened.make(local_facts(opened.deployment))
+    if opened is None:
+        return None
+    return opened.make({} if arguments.declared else local_facts(opened.deployment))
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan | None:

@@ -80,6 +80,7 @@ class WorkerSettings:
     port: int
     bootstrap_port: int
     gpus: tuple[int, ...] | None
+    share_gpus: bool
     tp: int
     pp: int
     dp: int

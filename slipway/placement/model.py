@@ -18,6 +18,7 @@ class Request:
 
     instances: on each host, or on each group of `nnodes` hosts; None is as many as fit.
     gpus: the indices that the role takes on a host, cut into instances in the order given; None: by topology.
+    share_gpus: the listed GPUs may be held by others that share as well.
     replicas: instances over the whole deployment; None is whatever the hosts hold.
     cpu: no GPUs. first_ports: where a purpose starts counting.
     listens: optional listeners that are switched on (engine_info, encoder).
@@ -32,6 +33,7 @@ class Request:
     nnodes: int = 1
     instances: int | None = 1
     gpus: tuple[int, ...] | None = None
+    share_gpus: bool = False
     cpu: bool = False
     replicas: int | None = None
     first_ports: tuple[tuple[str, int], ...] = ()

@@ -34,6 +34,7 @@ class Pool:
 
     free: dict[str, set[int]]
     owner: dict[tuple[str, int], str] = field(default_factory=dict)
+    shared: set[tuple[str, int]] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
 
     def fault(self, rule: str, subject: str, message: str, fix: str = "") -> None:
@@ -267,16 +268,19 @@ def listed_node(at: int, rank: int, host: Host, group: Group, pool: Pool) -> Nod
     gpus = (request.gpus or ())[at * share : (at + 1) * share]
     hardware = host.hardware or NO_HARDWARE
     absent = [gpu for gpu in gpus if gpu not in hardware.indices]
-    held = [gpu for gpu in gpus if gpu not in pool.free[host.name] and gpu not in absent]
+    open_to_us = {gpu for gpu in gpus if request.share_gpus and (host.name, gpu) in pool.shared}
+    held = [gpu for gpu in gpus if gpu not in pool.free[host.name] | open_to_us and gpu not in absent]
     if absent:
         has = f"{len(hardware.gpus)} GPU(s) ({span(hardware.indices)})"
         pool.fault("gpu-absent", host.name, f"{name} lists GPU {span(absent)}, the host has {has}")
     for gpu in held:
         holder = pool.owner.get((host.name, gpu), "MIG")
-        pool.fault("gpu-overlap", host.name, f"GPU {gpu} is wanted by {name} and held by {holder}")
+        fix = "list other GPUs, or set share_gpus for both roles"
+        pool.fault("gpu-overlap", host.name, f"GPU {gpu} is wanted by {name} and held by {holder}", fix)
     if absent or held:
         return None
     pool.take(host.name, gpus, name)
+    pool.shared.update((host.name, gpu) for gpu in gpus if request.share_gpus)
     return Node(
         rank,
         host.name,

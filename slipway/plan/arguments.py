@@ -113,14 +113,16 @@ def worker_env(
     cache: str,
     tmp: str,
     gpus: tuple[int, ...],
+    programs: Sequence[str] = (),
 ) -> dict[str, str]:
     """The worker's environment, complete.
 
     needed: by the build and the chosen backends; what the user wrote wins over it. address: of its host, which
-    prefill advertises. cache: folder of this build's JIT caches; tmp: of its sockets.
+    prefill advertises. cache: folder of this build's JIT caches; tmp: of its sockets. programs: folders that come
+    first in PATH: kernels are compiled with the build's own ninja.
     """
     env = {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH": ":".join([*programs, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]),
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",  # a build is never changed once complete

@@ -71,6 +71,7 @@ def _request(host: HostSettings, role: str, settings: WorkerSettings, machine: M
         nnodes=settings.nnodes,
         instances=None if settings.instances == "auto" else int(settings.instances),
         gpus=None if without else settings.gpus,
+        share_gpus=settings.share_gpus,
         cpu=without,
         first_ports=ports if role == "prefill" else ports[:1],
         listens=_listens(settings),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slipway import rules
@@ -24,6 +24,7 @@ from .layout import Layout, lay_out
 from .machines import Machine, read_machines
 from .model import Files, HostPlan, Instance, Plan
 from .preflight import host_findings, socket_findings
+from .sharing import sharing_findings
 from .waivers import apply_waivers
 from .workers import router_instance, worker_instances
 
@@ -152,7 +153,7 @@ def _instances(draft: _Draft) -> tuple[Instance, ...]:
     return (*workers, *routers)
 
 
-def _findings(draft: _Draft, instances: Iterable[Instance]) -> Iterator[Finding]:
+def _findings(draft: _Draft, instances: Sequence[Instance]) -> Iterator[Finding]:
     for name, host in draft.settings.items():
         facts = draft.known.facts.get(name, ASSUMED)
         yield from host_findings(host, facts, engine_recipe(host.engine))
@@ -167,6 +168,7 @@ def _findings(draft: _Draft, instances: Iterable[Instance]) -> Iterator[Finding]
     for instance in instances:
         if "TMPDIR" in instance.env:
             yield from socket_findings(instance.name, instance.env["TMPDIR"])
+    yield from sharing_findings(instances)
     yield from _topology(draft.deployment)
 
 

@@ -46,7 +46,8 @@ def _instance(rank: Rank, deployment: str) -> Instance:
     own = _own_settings(rank)
     argv = (*_program(host, build), *spell(rank.decided.known, own), *rank.decided.flags)
     cache, tmp = f"{host.paths['cache']}/{build}", instance_tmp(host.paths, deployment, rank.name)
-    env = arguments.worker_env(settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus)
+    programs = () if host.simulator else (f"{host.paths['engines']}/{build}/venv/bin",)
+    env = arguments.worker_env(settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus, programs)
     ports = _served(rank)
     return Instance(
         name=rank.name,

@@ -40,7 +40,7 @@ def test_nothing_else_is_recorded():
 
 @pytest.mark.parametrize("name", inventories())
 def test_check_has_no_error(name, capsys):
-    assert main(["check", str(inventories()[name])]) == 0
+    assert main(["check", "--declared", str(inventories()[name])]) == 0
     assert " 0 error(s)" in capsys.readouterr().out
 
 
@@ -114,5 +114,5 @@ def test_a_recorded_plan_carries_no_path_of_a_machine():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "staging"])  # its simulator is named by its sources
 def test_diff_with_the_recorded_plan(name, capsys):
-    assert main(["plan", str(inventories()[name]), "--diff", str(GOLDEN / f"{name}.json")]) == 0
+    assert main(["plan", "--declared", str(inventories()[name]), "--diff", str(GOLDEN / f"{name}.json")]) == 0
     assert "nothing differs" in capsys.readouterr().out
