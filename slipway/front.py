@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from slipway.builds.locks import KEPT, Locks
 from slipway.checkpoint import Inspection, inspect, read_checkpoint, read_folder, small_files
 from slipway.config.deployment import ROLES, Deployment, ModelSettings
 from slipway.config.errors import ConfigError, InvalidConfigError
@@ -35,7 +36,7 @@ class Opened:
 
     inventory: the file. files: the folders that are copied to hosts, by `model.path` or `engine.wheelhouse`.
     checkpoints: what was read of each checkpoint, by `model.facts` or `model.path`. connection: per host, what
-    pyinfra needs. learnt: flag lists of engines that were built, by release. series: of patches.
+    pyinfra needs. learnt: flag lists of engines that were built, by release. series: of patches. locks: of packages.
     """
 
     inventory: Path
@@ -45,6 +46,7 @@ class Opened:
     connection: Mapping[str, Mapping[str, Any]]
     learnt: Mapping[str, FlagList]
     series: Series
+    locks: Locks
 
     def plan(self, facts: Mapping[str, HostFacts]) -> Plan:
         """The plan, given what is known of the hosts."""
@@ -52,7 +54,7 @@ class Opened:
 
     def make(self, facts: Mapping[str, HostFacts]) -> Made:
         """The plan with all that led to it."""
-        made = make(self.deployment, Known(facts, self.files, self.checkpoints, self.learnt, self.series))
+        made = make(self.deployment, Known(facts, self.files, self.checkpoints, self.learnt, self.series, self.locks))
         plan = with_secrets(with_wheels(made.plan, self.deployment, self.files), self.deployment)
         return replace(made, plan=plan)
 
@@ -79,7 +81,8 @@ def open_groups(inventory: Path, groups: Mapping[str, Hosts], overrides: Mapping
     files = _model_files(folder, deployment) | _wheelhouses(folder, deployment) | _hub_files(folder, deployment)
     checkpoints = _checkpoints(folder, deployment) | _hub_checkpoints(folder, deployment)
     series = load_series(series_folder(folder))
-    return Opened(inventory, deployment, files, checkpoints, _connection(groups), _learnt(folder), series)
+    locks = Locks(_named_locks(folder, deployment), kept_locks(folder))
+    return Opened(inventory, deployment, files, checkpoints, _connection(groups), _learnt(folder), series, locks)
 
 
 def series_folder(folder: Path) -> Path:
@@ -227,6 +230,22 @@ def _inspected(folder: Path, path: str, whole: bool) -> Inspection | str:
         return inspect(read, place.name)
     checkpoint = read_checkpoint(read.files, read.sizes, place.name)
     return Inspection(checkpoint, {}, checkpoint.findings)
+
+
+def _named_locks(folder: Path, deployment: Deployment) -> dict[str, str | None]:
+    """The files that `engine.lock` names, beside the inventory or in the checkout; None where there is none."""
+    paths = {host.engine.lock for host in deployment.hosts if host.engine.lock}
+    return {path: _text(folder, path) for path in sorted(paths)}
+
+
+def _text(folder: Path, path: str) -> str | None:
+    place = next((base / path for base in (folder, project_root()) if (base / path).is_file()), None)
+    return place.read_text(encoding="utf-8") if place else None
+
+
+def kept_locks(folder: Path) -> dict[str, str]:
+    """Locks that were resolved before, by key."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted((folder / KEPT).glob("*.txt"))}
 
 
 def _learnt(folder: Path) -> dict[str, FlagList]:

@@ -104,11 +104,21 @@ def _job(host: Host, plan: HostPlan, build: Build) -> jobs.Job:
         "environment": dict(recipe.environment), "sources": _sources(host, plan, build), "inputs": build.inputs(),
         "uv": f"{plan.paths['root']}/tools/uv", "distribution": recipe.distribution, "version": build.version,
         "patches": [_patch(patch) for patch in build.patches], "git": to_json(build.git),
-        "pip_check_known": dict(recipe.pip_check_known),
+        "pip_check_known": {**recipe.pip_check_known, **dict(build.pip_check_known)}, "base": _base(build),
+        "pip": _lender(plan),
     }  # fmt: skip
     write_rows(host, {"files": [{"path": request, "text": json.dumps(content), "mode": "644", "user": ""}]})
     command = agent_command(plan, "build", request)
     return jobs.Job(build.id, f"{plan.paths['jobs']}/{build.id}", build.id, command)
+
+
+def _base(build: Build) -> dict[str, Any] | None:
+    return {**to_json(build.base), "packages": dict(build.base.packages)} if build.base else None
+
+
+def _lender(plan: HostPlan) -> str:
+    """A Python whose pip works into environments without one; '' where each environment gets its own."""
+    return next((build.base.python for build in plan.builds if build.base), "")
 
 
 def _patch(patch: BuildPatch) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 usage: build REQUEST.json, with keys path (of the build), id, python (interpreter), requirements, locked,
 imports, disk_gb, sources, inputs, uv (folder for our own uv); and distribution, version, patches, git,
-pip_check_known (package: why its requirements are not met). Standard library only, Python 3.9+.
+pip_check_known (package: why its requirements are not met); and base, a Python whose packages the build is laid over:
+python, packages (name: version that it must bring), cuda_majors. Standard library only, Python 3.9+.
 sources.wheelhouse is a folder on this host with all wheels; it is removed once the build is complete.
 A build that is not complete is removed and made anew; a complete one is never touched.
 """
@@ -20,14 +21,23 @@ import time
 import zipfile
 from typing import Any
 
-from slipway.agent.gates import unmet
+from slipway.agent.gates import normal, unmet
 from slipway.agent.patch import lines_about, patch_wheel
 from slipway.agent.patch_git import clone, patch_checkout
 from slipway.agent.patch_tree import Applied, Patch, PatchError
-from slipway.agent.state import build_state, fingerprint, free_bytes
+from slipway.agent.state import build_state, fingerprint, free_bytes, stamp
 
 # What holds this program: the bundle, or a checkout.
 OURSELVES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SITE = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+SITES = "import json, sys; print(json.dumps([p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))]))"
+HOMES = (
+    "import importlib.metadata as m, json, sys; print(json.dumps([str(m.distribution(n)._path) for n in sys.argv[1:]]))"
+)
+BASE = (
+    "import json, sys; sys.path.append(sys.argv[1]); from slipway.agent.gates import wrong_base; "
+    "print(wrong_base(json.loads(sys.argv[2])))"
+)
 
 
 class BuildError(Exception):
@@ -42,6 +52,7 @@ def build(request: dict[str, Any]) -> None:
         say(f"{request['id']} is complete")
         return
     check_disk(path, request["disk_gb"])
+    check_base(request)
     set_aside(path)
     os.makedirs(path, mode=0o755)
     install(request)
@@ -71,6 +82,16 @@ def check_disk(path: str, needed_gb: float) -> None:
         raise BuildError(f"{place} has {free:.1f} GB free; the build needs {needed_gb} GB. Free some, or set `root:`")
 
 
+def check_base(request: dict[str, Any]) -> None:
+    """Refuse a base Python without what the build counts on before anything is installed."""
+    base = request.get("base")
+    if base and not os.access(base["python"], os.X_OK):
+        raise BuildError(f"{base['python']} is no program on this host; set engine.base_python to one, or to null")
+    wrong = asked_of(base["python"], BASE, OURSELVES, json.dumps({"base": base})) if base else ""
+    if wrong:
+        raise BuildError(wrong.splitlines()[-1])
+
+
 def set_aside(path: str) -> None:
     """A half-made build goes; a damaged one that something may still run from is kept beside."""
     if build_state(path)["kind"] == "damaged":
@@ -91,8 +112,34 @@ def install(request: dict[str, Any]) -> None:
     say(f"installing {request['id']} with {'uv' if uv else 'pip'}")
     for step in (uv_steps if uv else pip_steps)(uv or python, python, venv, wanted, request):
         call(step, environment(request))
+    lay_over(request)
     # The environment's files are hard links into uv's cache: a cache that stayed would share any later damage.
     shutil.rmtree(path + ".uv-cache", ignore_errors=True)
+
+
+def lay_over(request: dict[str, Any]) -> None:
+    """Let the build see the base Python's packages behind its own; last, so that no installer counts on them."""
+    base = request.get("base")
+    if not base:
+        return
+    folders = json.loads(asked_of(base["python"], SITES))
+    lines = [f"import site; site.addsitedir({folder!r})" for folder in folders]
+    with open(os.path.join(site_of(request), "slipway-base.pth"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def asked_of(python: str, code: str, *words: str) -> str:
+    """What a Python prints, whatever is set around it. Raises BuildError when it cannot be run."""
+    command = [python, "-I", "-c", code, *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"{python} cannot be asked: {done.stdout.strip()[-300:]}")
+    return done.stdout.strip()
+
+
+def site_of(request: dict[str, Any]) -> str:
+    """The build's own site-packages."""
+    return asked_of(os.path.join(request["path"], "venv/bin/python"), SITE)
 
 
 def patched(request: dict[str, Any]) -> list[Applied]:
@@ -111,10 +158,7 @@ def patched(request: dict[str, Any]) -> list[Applied]:
 
 def on_wheel(request: dict[str, Any]) -> list[Applied]:
     """Patch what was installed."""
-    python = os.path.join(request["path"], "venv/bin/python")
-    ask = [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
-    site = subprocess.run(ask, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    return patch_wheel(site, request["distribution"], [Patch.of(row) for row in request["patches"]])
+    return patch_wheel(site_of(request), request["distribution"], [Patch.of(row) for row in request["patches"]])
 
 
 def from_git(request: dict[str, Any]) -> list[Applied]:
@@ -137,7 +181,8 @@ def source_step(request: dict[str, Any], folder: str) -> list[str]:
     flags = [*(["--no-deps"] if request["locked"] else []), *source_flags(request), folder]
     if uv:
         return [uv, "pip", "install", "-q", "--no-config", "--python", python, *flags]
-    return [python, "-m", "pip", "install", "--progress-bar", "off", *flags]
+    pip = [request["pip"], "-m", "pip", "--python", python] if request.get("pip") else [python, "-m", "pip"]
+    return [*pip, "install", "--progress-bar", "off", *flags]
 
 
 def uv_steps(uv: str, python: str, venv: str, wanted: str, request: dict[str, Any]) -> list[list[str]]:
@@ -156,8 +201,14 @@ def uv_steps(uv: str, python: str, venv: str, wanted: str, request: dict[str, An
 def pip_steps(_tool: str, python: str, venv: str, wanted: str, request: dict[str, Any]) -> list[list[str]]:
     """The same with what every Python has."""
     locked = ["--no-deps", "--require-hashes"] if request["locked"] else []
-    pip = [os.path.join(venv, "bin/python"), "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]
-    return [[python, "-m", "venv", venv], [*pip, *locked, *source_flags(request), "-r", wanted]]
+    flags = ["--no-compile", "--progress-bar", "off", *locked, *source_flags(request), "-r", wanted]
+    own, lender = os.path.join(venv, "bin/python"), request.get("pip")
+    if lender:  # its pip works into an environment that has none
+        return [
+            [python, "-m", "venv", "--without-pip", venv],
+            [lender, "-m", "pip", "--python", own, "install", *flags],
+        ]
+    return [[python, "-m", "venv", venv], [own, "-m", "pip", "install", *flags]]
 
 
 def source_flags(request: dict[str, Any]) -> list[str]:
@@ -255,7 +306,7 @@ def gate(request: dict[str, Any]) -> None:
     os.makedirs(scratch)
     env = {**environment(request), **request["environment"]}
     env.update(dict.fromkeys(("HOME", "XDG_CACHE_HOME", "TMPDIR"), scratch))
-    asked = {name: request.get(name, "") for name in ("path", "imports", "distribution", "version")}
+    asked = {name: request.get(name, "") for name in ("path", "imports", "distribution", "version", "base")}
     done = subprocess.run([python, "-c", code, OURSELVES, json.dumps(asked)], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, env=env, check=False)  # fmt: skip
     shutil.rmtree(scratch, ignore_errors=True)
@@ -267,16 +318,29 @@ def gate(request: dict[str, Any]) -> None:
 
 def agree(request: dict[str, Any]) -> None:
     """Whether the packages' own requirements are met, but for gaps that the recipe gives reasons for."""
-    python, uv = os.path.join(request["path"], "venv/bin/python"), find_uv(request)
-    command = (
-        [uv, "pip", "check", "--no-cache", "--no-config", "--python", python] if uv else [python, "-m", "pip", "check"]
-    )
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    done = subprocess.run(check_command(request), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env=environment(request), check=False)  # fmt: skip
-    wrong = unmet(done.stdout, request.get("pip_check_known", {}))
+    wrong = unmet(done.stdout, request.get("pip_check_known", {}), own_packages(request))
     if done.returncode and wrong:
         print(done.stdout, flush=True)
         raise BuildError(f"packages do not agree: {'; '.join(wrong[:4])}")
+
+
+def check_command(request: dict[str, Any]) -> list[str]:
+    """uv's check sees the environment's own packages only; pip's, which the base Python lends, sees the base's too."""
+    python = os.path.join(request["path"], "venv/bin/python")
+    if request.get("base"):
+        return [request["base"]["python"], "-m", "pip", "--python", python, "check"]
+    uv = find_uv(request)
+    if uv:
+        return [uv, "pip", "check", "--no-cache", "--no-config", "--python", python]
+    return [python, "-m", "pip", "check"]
+
+
+def own_packages(request: dict[str, Any]) -> list[str]:
+    """Names of what the build installed itself; the base's own quarrels are not the build's."""
+    found = (name.partition("-")[0] for name in os.listdir(site_of(request)) if name.endswith(".dist-info"))
+    return sorted(normal(name) for name in found)
 
 
 def record(request: dict[str, Any], seconds: float, applied: list[Applied]) -> None:
@@ -293,7 +357,14 @@ def record(request: dict[str, Any], seconds: float, applied: list[Applied]) -> N
     }
     write_json(os.path.join(path, "build.json"), facts)
     digest, files = fingerprint(path)
-    write_json(os.path.join(path, "complete"), {"fingerprint": digest, "files": files})
+    write_json(os.path.join(path, "complete"), {"fingerprint": digest, "files": files, "base": base_stamps(request)})
+
+
+def base_stamps(request: dict[str, Any]) -> dict[str, list[int]]:
+    """The records of what the base Python brings: a package that is changed there changes the build."""
+    base = request.get("base")
+    homes = json.loads(asked_of(base["python"], HOMES, *sorted(base["packages"]))) if base else []
+    return {path: stamp(path)[:2] for path in (os.path.join(home, "METADATA") for home in homes)}
 
 
 def write_json(path: str, data: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 FLAGS = "sglang.srt.server_args"  # imported by every real engine; it knows the flags
@@ -21,7 +21,7 @@ NOT_MET = re.compile(r"^(?:The package `([^`]+)` requires|([A-Za-z0-9._-]+) \S+ 
 
 def inside(request: Mapping[str, Any]) -> str:
     """What is wrong, '' when nothing: version, imports; the flag list is written beside the build."""
-    wrong = wrong_version(request.get("distribution", ""), request.get("version", ""))
+    wrong = wrong_version(request.get("distribution", ""), request.get("version", "")) or wrong_base(request)
     for name in [] if wrong else request["imports"]:
         try:
             importlib.import_module(name)
@@ -45,10 +45,39 @@ def wrong_version(distribution: str, version: str) -> str:
     return "" if asked else f"{distribution} {found} was installed; must be {version}"
 
 
-def unmet(output: str, known: Mapping[str, str]) -> list[str]:
-    """Lines of pip's or uv's check about packages other than those whose gaps are known."""
+def wrong_base(request: Mapping[str, Any]) -> str:
+    """What the base Python brings must be what the release was made for; '' when it is, or when there is no base."""
+    base = request.get("base") or {}
+    for name, wanted in sorted(base.get("packages", {}).items()):
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return f"{base['python']} has no {name}; the release needs {wanted} (engine.base_python)"
+        if found.partition("+")[0] != wanted.partition("+")[0]:
+            return f"{base['python']} has {name} {found}; the release needs {wanted} (engine.base_python)"
+    majors = base.get("cuda_majors") or []
+    return wrong_cuda(base["python"], majors) if majors else ""
+
+
+def wrong_cuda(python: str, majors: Sequence[int]) -> str:
+    """Whether torch is built for one of the CUDA majors that the release's kernels are."""
+    built = str(getattr(importlib.import_module("torch").version, "cuda", None))
+    if built.partition(".")[0] in [str(major) for major in majors]:
+        return ""
+    wanted = " or ".join(str(major) for major in majors)
+    return f"torch of {python} is built for CUDA {built}; the release's kernels are for CUDA {wanted}"
+
+
+def unmet(output: str, known: Mapping[str, str], own: Sequence[str]) -> list[str]:
+    """Lines of pip's or uv's check about packages that are ours, other than those whose gaps are known."""
     found = ((NOT_MET.match(line), line) for line in output.splitlines())
-    return [line for match, line in found if match and (match[1] or match[2]).lower() not in known]
+    named = ((normal(match[1] or match[2]), line) for match, line in found if match)
+    return [line for name, line in named if name in own and name not in known]
+
+
+def normal(name: str) -> str:
+    """A package name as all its spellings compare."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def write_flags(path: str) -> None:

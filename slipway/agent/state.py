@@ -198,10 +198,21 @@ def build_state(path: str) -> dict[str, Any]:
             recorded = json.load(file)
     except (OSError, ValueError):
         return {"kind": "incomplete"}
+    moved = next((name for name, row in recorded.get("base", {}).items() if changed_since(name, row)), "")
+    if moved:
+        return {"kind": "damaged", "base": moved}
     now, count = fingerprint(path)
     if now == recorded.get("fingerprint"):
         return {"kind": "complete"}
     return {"kind": "damaged", "files": count, "recorded_files": recorded.get("files")}
+
+
+def changed_since(path: str, row: list[int]) -> bool:
+    """Whether a file of the base Python is not as it was when the build was completed."""
+    try:
+        return stamp(path)[:2] != row
+    except OSError:
+        return True
 
 
 def fingerprint(path: str) -> tuple[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -13,7 +12,11 @@ from typing import Any
 
 import yaml
 
+from slipway.builds.locks import LockRequest, Locks, entries, without
 from slipway.config.deployment import EngineSettings
+
+NO_LOCKS = Locks()
+ADDED = ("patches", "git", "constraints", "base")  # fields that builds did not always have
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,18 @@ class GitSource:
 
 
 @dataclass(frozen=True)
+class BasePython:
+    """A Python of the host whose packages a build is laid over.
+
+    packages: what it must bring, (name, version). cuda_majors: of which torch must be built for one; () for none.
+    """
+
+    python: str
+    packages: tuple[tuple[str, str], ...]
+    cuda_majors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Build:
     """One environment to be installed on a host.
 
@@ -62,6 +77,9 @@ class Build:
     requirements: lines of a requirements file; locked: whether they are complete and hashed.
     imports: modules that must import before the build is complete. disk_gb: space needed, 10^9 bytes.
     patches: in the order of the series, which is that in which they are applied. git: None for wheels.
+    constraints: what a lock was resolved under. base: None when the build brings all its packages itself.
+    pip_check_known: (package, why its own requirements are not met), beside what the recipe knows.
+    wants_lock: what is to be resolved before the build can be made everywhere alike; None when it is locked.
     """
 
     id: str
@@ -77,6 +95,10 @@ class Build:
     confidence: str
     patches: tuple[BuildPatch, ...] = ()
     git: GitSource | None = None
+    constraints: tuple[str, ...] = ()
+    base: BasePython | None = None
+    pip_check_known: tuple[tuple[str, str], ...] = ()
+    wants_lock: LockRequest | None = None
 
     def inputs(self) -> dict[str, Any]:
         """Everything that decides what the build contains, as plain data."""
@@ -86,8 +108,10 @@ class Build:
             data["sources"]["wheelhouse"] = None
         data["patches"] = [patch.inputs() for patch in self.patches]
         data["git"] = {"url": self.git.url, "commit": self.git.commit} if self.git else None
-        # A build without patches, of wheels, keeps the id that it had before there were any.
-        return {key: value for key, value in data.items() if value or key not in ("patches", "git")}
+        # Not the contents but what is known of them: the lock that is still wanted, and why gaps are right.
+        del data["wants_lock"], data["pip_check_known"]
+        # What a build has not keeps out of its id, so that builds older than the key keep theirs.
+        return {key: value for key, value in data.items() if value or key not in ADDED}
 
 
 @dataclass(frozen=True)
@@ -109,6 +133,7 @@ class Recipe:
     source: str
     distribution: str = ""
     pip_check_known: Mapping[str, str] = field(default_factory=dict)
+    base_brings: tuple[str, ...] = ()
 
     def fits(self, wanted: Mapping[str, str]) -> bool:
         """Whether every setting that the recipe is for is as wanted."""
@@ -139,6 +164,7 @@ def _recipe(name: str, row: Mapping[str, Any]) -> Recipe:
         source=row["source"],
         distribution=row.get("distribution", ""),
         pip_check_known=row.get("pip_check_known", {}),
+        base_brings=tuple(row.get("base_brings", ())),
     )
 
 
@@ -157,46 +183,80 @@ def engine_recipe(engine: EngineSettings) -> Recipe | None:
     return find_recipe({"kind": "sglang", "device": engine.device, "version": engine.version})
 
 
-def make_build(
-    recipe: Recipe,
-    version: str,
-    python: str,
-    sources: Sources,
-    extra: tuple[str, ...] = (),
-    patches: tuple[BuildPatch, ...] = (),
-    git: GitSource | None = None,
-) -> Build:
-    """Fill in `recipe`; extra: more requirement lines, NAME==VERSION. git: the package comes from there."""
-    base = requirements_of(recipe, version)
-    if git:
-        base = without(base, recipe.distribution)
+@dataclass(frozen=True)
+class Asked:
+    """What the configuration says of a build beyond its recipe and version; the fields as in Build.
+
+    extra: more requirement lines. named_lock: text of engine.lock. machine: architecture of the host.
+    """
+
+    sources: Sources = field(default_factory=Sources)
+    extra: tuple[str, ...] = ()
+    patches: tuple[BuildPatch, ...] = ()
+    git: GitSource | None = None
+    constraints: tuple[str, ...] = ()
+    base: BasePython | None = None
+    pip_check_known: Mapping[str, str] = field(default_factory=dict)
+    named_lock: str | None = None
+    machine: str = "x86_64"
+
+
+def make_build(recipe: Recipe, version: str, python: str, asked: Asked, locks: Locks = NO_LOCKS) -> Build:
+    """Fill in `recipe`, with the lock that is named, ships with it, or was resolved before."""
+    requirements, wants = _requirements(recipe, version, python, asked, locks)
     unnamed = Build(
         id="",
         kind=recipe.match["kind"],
         version=version,
         python=python,
-        requirements=base + "".join(f"{line}\n" for line in extra),
-        locked=recipe.lock is not None and not extra,
+        requirements=requirements,
+        locked=wants is None,
         imports=recipe.imports,
         disk_gb=recipe.disk_gb,
-        sources=sources,
+        sources=asked.sources,
         recipe=recipe.name,
         confidence=recipe.confidence,
-        patches=patches,
-        git=git,
+        patches=asked.patches,
+        git=asked.git,
+        constraints=asked.constraints,
+        base=asked.base,
+        pip_check_known=tuple(asked.pip_check_known.items()),
+        wants_lock=wants,
     )
     return _named(unnamed)
+
+
+def _requirements(
+    recipe: Recipe, version: str, python: str, asked: Asked, locks: Locks
+) -> tuple[str, LockRequest | None]:
+    """The requirements file, and what has to be resolved when it is no lock yet."""
+    dropped = _dropped(recipe, asked)
+    if asked.named_lock is not None:  # what it names over the base's own is meant
+        return without(asked.named_lock, (recipe.distribution,) if asked.git else ()), None
+    text = requirements_of(recipe, version)
+    if recipe.lock and not asked.extra and not asked.constraints:
+        return (without(text, dropped) if dropped else text), None
+    own = () if recipe.lock else tuple(text.splitlines())
+    pins = tuple(entry.partition(" ")[0] for entry in entries(text)) if recipe.lock else ()
+    request = LockRequest(
+        (*own, *asked.extra), pins, asked.constraints, dropped, python, asked.machine,
+        asked.sources.index_url, asked.sources.extra_index_url, asked.sources.find_links,
+    )  # fmt: skip
+    shipped = without(text, dropped) if recipe.lock else ""
+    if request.key in locks.kept:
+        return shipped + without(locks.kept[request.key], ()), None
+    wanted = () if asked.git and not recipe.lock else own
+    return shipped + "".join(f"{line}\n" for line in (*wanted, *asked.extra)), request
+
+
+def _dropped(recipe: Recipe, asked: Asked) -> tuple[str, ...]:
+    """Packages that come from elsewhere: the engine from its repository, torch and its own from the base Python."""
+    return (*((recipe.distribution,) if asked.git else ()), *(recipe.base_brings if asked.base else ()))
 
 
 def requirements_of(recipe: Recipe, version: str) -> str:
     """The recipe's requirements file: its lock, else its few lines with `version` filled in."""
     return _text(recipe.lock) if recipe.lock else "\n".join(recipe.requirements).format(version=version) + "\n"
-
-
-def without(requirements: str, distribution: str) -> str:
-    """A requirements file but for the lines, continued ones included, that pin `distribution`."""
-    pin = rf"^{re.escape(distribution)}(\[[^]]*\])?==(.*\\\n)*.*\n?"
-    return re.sub(pin, "", requirements, flags=re.MULTILINE)
 
 
 def _named(build: Build) -> Build:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from slipway.builds.locks import normal
 from slipway.builds.recipe import Build
 from slipway.plan.model import Files
 
@@ -41,11 +42,6 @@ def read_name(file: str) -> Wheel | None:
     return Wheel(file, normal(parts[0]), version, tuple(parts[-3].split(".")), tuple(parts[-2].split(".")))
 
 
-def normal(name: str) -> str:
-    """A package name as all its spellings compare."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def pinned(requirements: str) -> dict[str, str]:
     """Name -> version of every pinned line of a requirements file."""
     return {normal(name): version.partition("+")[0] for name, version in PINNED.findall(requirements)}
@@ -68,3 +64,12 @@ def pick(build: Build, wheelhouse: Files) -> tuple[Files, list[str]]:
 
 def _wheels(wheelhouse: Files) -> Iterator[Wheel]:
     yield from filter(None, map(read_name, sorted(wheelhouse.entries)))
+
+
+def hashes_in(wheelhouse: Files, python: str) -> dict[tuple[str, str], list[str]]:
+    """By (name, version), the hashes of the wheels that Python X.Y installs: those of wheels made by hand count too."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for wheel in _wheels(wheelhouse):
+        if wheel.fits(python):
+            found.setdefault((wheel.name, wheel.version), []).append(wheelhouse.entries[wheel.file][1])
+    return found

@@ -43,6 +43,10 @@ class EngineSettings:
     extra_index_url: str | None
     find_links: str | None
     wheelhouse: str | None
+    lock: str | None
+    constraints: tuple[str, ...]
+    base_python: str | None
+    pip_check_known: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.agent.patch_tree import Folder, Overlay, PatchError, apply_patch
-from slipway.builds.wheels import normal, read_name
+from slipway.builds.locks import normal
+from slipway.builds.wheels import read_name
 from slipway.knowledge.versions import Version
 
 from .series import SeriesPatch

@@ -32,6 +32,16 @@ class HostFacts:
     libraries: Mapping[str, str | None]
     probe: Mapping[str, Any]
 
+    @property
+    def machine(self) -> str:
+        """Architecture as the kernel names it: x86_64, aarch64; the former where nobody asked."""
+        return str(_part(self.probe, "system").get("machine") or "x86_64")
+
+    @property
+    def glibc(self) -> str:
+        """Version of the C library, '' when unknown."""
+        return str(_part(self.probe, "system").get("glibc") or "").rpartition(" ")[2]
+
     def interpreter(self, version: str | None) -> Interpreter | None:
         """The host's Python X.Y; its own default for None; None when it has no such Python."""
         wanted = version or self.default_python

@@ -6,7 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from slipway.builds.locks import Locks, with_hashes
 from slipway.builds.recipe import (
+    NO_LOCKS,
+    Asked,
+    BasePython,
     Build,
     BuildPatch,
     GitSource,
@@ -16,10 +20,13 @@ from slipway.builds.recipe import (
     find_recipe,
     make_build,
     recipe_named,
+    requirements_of,
 )
+from slipway.builds.wheels import hashes_in, pinned
 from slipway.bundle import agent_digest
-from slipway.config.deployment import HostSettings, ModelSettings
+from slipway.config.deployment import EngineSettings, HostSettings, ModelSettings
 from slipway.finding import Finding
+from slipway.knowledge import releases
 from slipway.patching.series import Series
 
 from .facts import HostFacts
@@ -36,12 +43,14 @@ def plan_host(
     address: str,
     files: Mapping[str, Files | str],
     series: Series | None = None,
+    locks: Locks = NO_LOCKS,
 ) -> HostPlan:
     """Everything that lies on one host beside its instances. series: None when nobody has read it."""
     recipe = engine_recipe(host.engine)
     paths = host_paths(host_root(host, facts), host.deployment)
     manager = _manager(host, facts)
     python = facts.interpreter(host.engine.python)
+    base = host.engine.base_python if host.workers else None
     simulated = host.engine.kind == "simulator"
     return HostPlan(
         name=host.name,
@@ -49,8 +58,8 @@ def plan_host(
         paths=paths,
         manager=manager,
         user=host.service.user or ("slipway" if manager == "systemd" else facts.login),
-        python=python.path if python else "python3",
-        builds=_builds(host, facts, manager, recipe, series),
+        python=base or (python.path if python else "python3"),
+        builds=_builds(host, facts, manager, recipe, _engine_asked(host, facts, recipe, (series, files, locks)), locks),
         simulator=f"simulator-{agent_digest()}" if simulated and host.workers else None,
         checkpoint=_checkpoint(host, paths, files),
         system_libraries=recipe.system_libraries if recipe and host.workers and not simulated else {},
@@ -66,25 +75,58 @@ def _manager(host: HostSettings, facts: HostFacts) -> str:
 
 
 def _builds(
-    host: HostSettings, facts: HostFacts, manager: str, recipe: Recipe | None, series: Series | None
+    host: HostSettings, facts: HostFacts, manager: str, recipe: Recipe | None, asked: Asked, locks: Locks
 ) -> tuple[Build, ...]:
-    engine = host.engine
-    sources = Sources(engine.index_url, engine.extra_index_url, engine.find_links, engine.wheelhouse)
+    engine, others = host.engine, Asked(asked.sources)
     python = engine.python or facts.default_python
     wanted: list[Build] = []
     if host.workers and recipe and engine.kind == "sglang":
-        patches = build_patches(engine.patches, series)
-        git = GitSource(engine.git, engine.commit, engine.depth) if engine.git and engine.commit else None
-        wanted.append(make_build(recipe, engine.version, python, sources, engine.extra_packages, patches, git))
+        wanted.append(make_build(recipe, engine.version, python, asked, locks))
     if "router" in host.roles:
         found = find_recipe({"kind": "router", "version": host.router.version})
-        wanted += [make_build(found, host.router.version, python, sources)] if found else []
+        wanted += [make_build(found, host.router.version, python, others)] if found else []
     if manager == "supervisor":
         found = find_recipe({"kind": "supervisor"})
-        wanted += [make_build(found, "4.3.0", python, sources)] if found else []
+        wanted += [make_build(found, "4.3.0", python, others)] if found else []
     if host.workers and host.model.repo:
-        wanted.append(make_build(recipe_named("hub"), "2.4.0", python, sources))
+        wanted.append(make_build(recipe_named("hub"), "2.4.0", python, others))
     return tuple(wanted)
+
+
+Read = tuple[Series | None, Mapping[str, Files | str], Locks]  # what was read beside the configuration
+
+
+def _engine_asked(host: HostSettings, facts: HostFacts, recipe: Recipe | None, read: Read) -> Asked:
+    """What is said of the engine's build."""
+    engine, (series, files, locks) = host.engine, read
+    return Asked(
+        sources=Sources(engine.index_url, engine.extra_index_url, engine.find_links, engine.wheelhouse),
+        extra=engine.extra_packages,
+        patches=build_patches(engine.patches, series),
+        git=GitSource(engine.git, engine.commit, engine.depth) if engine.git and engine.commit else None,
+        constraints=engine.constraints,
+        base=_base(engine, recipe) if engine.base_python and recipe else None,
+        pip_check_known=engine.pip_check_known,
+        named_lock=_named_lock(engine, facts, files, locks),
+        machine=facts.machine,
+    )
+
+
+def _base(engine: EngineSettings, recipe: Recipe) -> BasePython:
+    """What the base Python must bring: torch as the release pins it, or as the recipe's lock has it."""
+    pins = pinned(requirements_of(recipe, engine.version)) if recipe.lock else releases.nearest(engine.version).pins
+    packages = tuple((name, pins[name]) for name in recipe.base_brings if name in pins)
+    majors = releases.nearest(engine.version).cuda_majors if engine.device == "cuda" else ()
+    return BasePython(str(engine.base_python), packages, majors)
+
+
+def _named_lock(engine: EngineSettings, facts: HostFacts, files: Mapping[str, Files | str], locks: Locks) -> str | None:
+    """The text of engine.lock with the hashes of the wheelhouse's wheels; None when there is no such file."""
+    text = locks.named.get(engine.lock) if engine.lock else None
+    wheelhouse = files.get(engine.wheelhouse) if engine.wheelhouse else None
+    if text is None or not isinstance(wheelhouse, Files):
+        return text
+    return with_hashes(text, hashes_in(wheelhouse, engine.python or facts.default_python))
 
 
 def build_patches(ids: tuple[str, ...], series: Series | None) -> tuple[BuildPatch, ...]:

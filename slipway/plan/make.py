@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slipway import rules
-from slipway.builds.recipe import engine_recipe
+from slipway.builds.locks import Locks
+from slipway.builds.recipe import NO_LOCKS, engine_recipe
 from slipway.checkpoint import Inspection
 from slipway.config.deployment import Deployment, HostSettings
 from slipway.finding import Finding
@@ -15,6 +16,7 @@ from slipway.patching.findings import patch_findings
 from slipway.patching.series import Series
 from slipway.placement import Instance as Placed
 
+from .builds import build_findings
 from .decide import Decided, decide, described
 from .evidence import Evidence, InstanceEvidence
 from .facts import ASSUMED, HostFacts
@@ -36,7 +38,7 @@ class Known:
     facts: by host name; a host without an entry is planned on assumptions, and a note says so. files: the model
     folders on the controller, by the `model.path` that names them; a text says what is wrong with the folder.
     checkpoints: what was read of each, by `model.facts` or `model.path`. flags: lists learnt from built engines,
-    by release. series: patches that engines can be built with; None when nobody has read them.
+    by release. series: patches that engines can be built with; None when nobody has read them. locks: of packages.
     """
 
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class Known:
     checkpoints: Mapping[str, Inspection | str] = field(default_factory=dict)
     flags: Mapping[str, FlagList] = field(default_factory=dict)
     series: Series | None = None
+    locks: Locks = NO_LOCKS
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,11 @@ def _draft(deployment: Deployment, known: Known) -> _Draft:
     layout = lay_out(deployment, machines, known.facts)
     hosts = {
         name: plan_host(
-            host, known.facts.get(name, ASSUMED), machines[name], layout.addresses[name], known.files, known.series
+            host, known.facts.get(name, ASSUMED), machines[name], layout.addresses[name],
+            known.files, known.series, known.locks,
         )
         for name, host in settings.items()
-    }
+    }  # fmt: skip
     decided = _decided([(placed.name, _kind(placed, settings, machines, known)) for placed in _workers(layout)], known)
     return _Draft(deployment, known, settings, machines, layout, hosts, decided)
 
@@ -160,6 +164,7 @@ def _findings(draft: _Draft, instances: Sequence[Instance]) -> Iterator[Finding]
         yield from draft.machines[name].findings
         yield from model_findings(host, draft.known.files)
         yield from patch_findings(host.engine, name, draft.known.series) if host.workers else ()
+        yield from build_findings(host.engine, draft.hosts[name], draft.known.locks) if host.workers else ()
     for inspection in draft.known.checkpoints.values():
         yield from inspection.findings if isinstance(inspection, Inspection) else ()
     yield from draft.layout.findings

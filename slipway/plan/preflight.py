@@ -34,7 +34,7 @@ def _python(host: HostSettings, facts: HostFacts, recipe: Recipe | None) -> list
 
 def _interpreter(host: HostSettings, python: Interpreter, recipe: Recipe | None) -> list[Finding]:
     found = []
-    if not python.venv:
+    if not python.venv and not host.engine.base_python:  # its pip installs into an environment that has none
         text = f"{python.path} has no venv module"
         fix = f"apt-get install python{python.version}-venv"
         found.append(Finding("python-venv-missing", "error", host.name, text, fix))

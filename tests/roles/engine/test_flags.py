@@ -8,7 +8,7 @@ import pytest
 
 from roles.engine import deploy
 from roles.remote import Output
-from slipway.builds.recipe import Sources, make_build, recipe_named
+from slipway.builds.recipe import Asked, make_build, recipe_named
 from slipway.front import open_inventory, project_root
 
 LEARNT = {
@@ -27,7 +27,7 @@ def host(monkeypatch):
 
 
 def build(version):
-    made = make_build(recipe_named("sglang-cuda"), version, "3.11", Sources())
+    made = make_build(recipe_named("sglang-cuda"), version, "3.11", Asked())
     return replace(made, version=version)
 
 
