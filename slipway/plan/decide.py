@@ -11,10 +11,11 @@ from slipway.finding import Finding
 from slipway.knowledge.backends import Choice, Request, environment, problems, resolve
 from slipway.knowledge.flags import FlagList
 from slipway.memory import MemoryPlan
+from slipway.memory.roofline import Roofline
 
 from .arguments import configured, worker_settings
 from .choices import choice_findings, request_of
-from .figures import memory_of
+from .figures import memory_of, roofline_of
 from .flags import check_settings, env_findings, list_of, planned_twice, spell, without
 from .kind import Kind
 from .model import Decision, Setting
@@ -33,6 +34,7 @@ class Decided:
     env: Mapping[str, str]
     read: AsRead | None
     memory: MemoryPlan | None
+    roofline: Roofline | None
     findings: tuple[Finding, ...]
 
     @property
@@ -51,7 +53,8 @@ def decide(kind: Kind, names: Sequence[str], learnt: Mapping[str, FlagList]) -> 
     settings = worker_settings(kind.role, kind.settings, release, kind.recipe, choices)
     values = {setting.name: setting.value for setting in settings}
     wrong, flag_findings = check_settings(known, subject, values)
-    memory = memory_of(kind, {**_by_default(choices), **values}, subject) if kind.arch != "cpu" else None
+    effective = {**_by_default(choices), **values}
+    memory = memory_of(kind, effective, subject) if kind.arch != "cpu" else None
     findings = [
         *_unknown(kind, subject),
         *_reading(kind, read, subject),
@@ -63,7 +66,8 @@ def decide(kind: Kind, names: Sequence[str], learnt: Mapping[str, FlagList]) -> 
     ]
     env = {**(kind.recipe.environment if kind.recipe else {}), **environment(choices)}
     flags = tuple(spell(known, without(values, wrong)))
-    return Decided(kind, known, request, choices, settings, flags, env, read, memory, tuple(findings))
+    bound = roofline_of(kind, effective)
+    return Decided(kind, known, request, choices, settings, flags, env, read, memory, bound, tuple(findings))
 
 
 def _by_default(choices: Sequence[Choice]) -> dict[str, Any]:
@@ -107,4 +111,5 @@ def described(decided: Decided, names: Sequence[str]) -> Decision:
         settings=decided.settings,
         choices=decided.choices,
         memory=decided.memory,
+        roofline=decided.roofline,
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.knowledge import gates
+from slipway.knowledge import gates, gpus
 from slipway.memory import Layout, MemoryPlan, Use, plan_memory
+from slipway.memory.roofline import Roofline, roofline
 
 from .kind import Kind
 
@@ -22,7 +23,21 @@ def memory_of(kind: Kind, values: Mapping[str, Any], subject: str) -> MemoryPlan
     """
     if kind.checkpoint is None or not kind.checkpoint.usable or kind.memory <= 0:
         return None
-    layout = Layout(
+    return plan_memory(kind.checkpoint, _layout(kind, values), _use(kind, values), subject)
+
+
+def roofline_of(kind: Kind, values: Mapping[str, Any]) -> Roofline | None:
+    """The most that decode can do; None for prefill, and where the GPU or the checkpoint is not known.
+
+    values: as for memory_of.
+    """
+    if kind.role == "prefill" or kind.checkpoint is None or not kind.checkpoint.usable or not kind.gpu:
+        return None
+    return roofline(kind.checkpoint, _layout(kind, values), gpus.find(kind.gpu), _tokens_a_step(values))
+
+
+def _layout(kind: Kind, values: Mapping[str, Any]) -> Layout:
+    return Layout(
         tp=kind.settings.tp,
         pp=kind.settings.pp,
         ep=kind.settings.ep,
@@ -30,7 +45,13 @@ def memory_of(kind: Kind, values: Mapping[str, Any], subject: str) -> MemoryPlan
         a2a=values.get("moe_a2a_backend") not in (None, "none"),
         speculative=bool(values.get("speculative_algorithm")),
     )
-    return plan_memory(kind.checkpoint, layout, _use(kind, values), subject)
+
+
+def _tokens_a_step(values: Mapping[str, Any]) -> int:
+    """Tokens that a request gains by one step at most: all drafted ones and the target's own."""
+    if not values.get("speculative_algorithm"):
+        return 1
+    return max(_whole(values, "speculative_num_draft_tokens"), _whole(values, "speculative_num_steps") + 1)
 
 
 def _use(kind: Kind, values: Mapping[str, Any]) -> Use:

@@ -11,6 +11,7 @@ from slipway.builds.recipe import Build
 from slipway.finding import Finding
 from slipway.knowledge.backends import Choice
 from slipway.memory import MemoryPlan
+from slipway.memory.roofline import Roofline
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class Decision:
     instances: their names. arch: 'sm_120', 'cpu', '' when unknown. model: the checkpoint in a few words.
     settings: all of them but the addresses, ports and paths, which differ. choices: every backend, passed or not, with
     reason and source. memory: of one GPU; None where it is not known.
+    roofline: how fast decode can be at most; None for prefill, and where it is not known.
     """
 
     instances: tuple[str, ...]
@@ -99,6 +101,7 @@ class Decision:
     settings: tuple[Setting, ...]
     choices: tuple[Choice, ...]
     memory: MemoryPlan | None
+    roofline: Roofline | None = None
 
 
 @dataclass(frozen=True)
