@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from slipway.commands import bench, builds, check, checkpoint, drift, explain, patch, plan, wheelhouse
+    from slipway.commands import bench, builds, check, checkpoint, drift, explain, patch, plan, report, wheelhouse
     from slipway.commands.opening import add_inventory
 
     parser = argparse.ArgumentParser(prog="slipway", description=__doc__)
@@ -30,7 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (plan, check, drift, wheelhouse):
         add_inventory(command.add(commands))
     add_inventory(explain.add(commands), default=None)
-    for alone in (checkpoint.add, patch.add, builds.add, builds.add_diff, bench.add):
+    for alone in (checkpoint.add, patch.add, builds.add, builds.add_diff, bench.add, report.add):
         alone(commands)
     return parser
 

@@ -21,7 +21,7 @@ class Runs:
     shape: Shape
     valid: tuple[Cell, ...]
     void: tuple[str, ...]
-    marks: tuple[str, ...]
+    notes: tuple[str, ...]
 
     def of(self, key: str) -> list[float]:
         """A figure, of each run that counts and has it."""
@@ -53,8 +53,8 @@ def runs_of(result: Result, shape: Shape) -> Runs:
     """All runs of one load."""
     cells = result.of(shape)
     void = tuple(f"repeat {cell.repeat}: {reason}" for cell in cells for reason in cell.void)
-    marks = tuple(dict.fromkeys(mark for cell in cells for mark in cell.marks))
-    return Runs(shape, tuple(cell for cell in cells if cell.valid), void, marks)
+    notes = tuple(dict.fromkeys(mark for cell in cells for mark in cell.notes))
+    return Runs(shape, tuple(cell for cell in cells if cell.valid), void, notes)
 
 
 def rows(result: Result, baseline: Result | None, spread: float | None = None) -> list[Row]:
@@ -102,7 +102,7 @@ def gaps(result: Result, baseline: Result | None) -> list[str]:
     return lines + [f"{side.label}: the sweep did not come to its end" for side in sides if not side.complete]
 
 
-def marked(result: Result) -> list[str]:
+def noted(result: Result) -> list[str]:
     """What a reader must know of cells that do count."""
-    found = [(shape, mark) for shape in result.shapes for mark in runs_of(result, shape).marks]
+    found = [(shape, mark) for shape in result.shapes for mark in runs_of(result, shape).notes]
     return [f"{result.label} {shape}: {mark}" for shape, mark in found]

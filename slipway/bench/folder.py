@@ -1,4 +1,4 @@
-"""Results folders: RESULTS/LABEL/ with cells.jsonl, provenance.json and, once the sweep has ended, complete.json."""
+"""Results folders, BENCH/LABEL/: results.jsonl, provenance.json, and done.json once a sweep has come to its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipway.bench.errors import BenchError
 from slipway.bench.record import Cell, Shape, read_cell
 from slipway.config.errors import nearest
 
-CELLS, PROVENANCE, COMPLETE = "cells.jsonl", "provenance.json", "complete.json"
+CELLS, PROVENANCE, DONE = "results.jsonl", "provenance.json", "done.json"
 EXPERIMENT = "experiment.json"  # which variant of which experiment it is; written by the experiment
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -49,13 +49,13 @@ def read_result(results: Path, label: str) -> Result:
     folder = results / label
     if not (folder / CELLS).is_file():
         raise BenchError(_unknown(results, label))
-    lines = _text(folder / CELLS).splitlines()
     where = f"{folder}/{CELLS}"
-    cells = [read_cell(line, f"{where}:{at}") for at, line in enumerate(lines, 1) if line.strip()]
+    lines = _text(folder / CELLS).split("\n")[:-1]  # what follows the last newline is torn by a crash, or nothing
+    cells = [read_cell(line, f"{where}:{at}", label) for at, line in enumerate(lines, 1) if line.strip()]
     if not cells:
         raise BenchError(f"{where}: no cell; measure one: pyinfra INVENTORY playbooks/bench.py --data label={label}")
     _check(cells, where)
-    return Result(label, _provenance(folder), tuple(cells), (folder / COMPLETE).is_file())
+    return Result(label, _provenance(folder), tuple(cells), _complete(folder, cells))
 
 
 def read_results(results: Path, names: Iterable[str]) -> list[Result]:
@@ -63,18 +63,10 @@ def read_results(results: Path, names: Iterable[str]) -> list[Result]:
     return [read_result(results, name) for name in names]
 
 
-def joined(label: str, parts: list[Result]) -> Result:
-    """The runs of one variant under several labels as one; each part's runs become further repeats."""
-    cells: list[Cell] = []
-    for part in parts:
-        first = 1 + max((cell.repeat for cell in cells), default=-1)
-        cells += [_moved(cell, first) for cell in part.cells]
-    _check(cells, label)
-    return Result(label, parts[0].provenance, tuple(cells), all(part.complete for part in parts))
-
-
-def _moved(cell: Cell, by: int) -> Cell:
-    return Cell(cell.shape, cell.repeat + by, cell.void, cell.marks, cell.values, cell.started)
+def _complete(folder: Path, cells: Iterable[Cell]) -> bool:
+    """Whether the last repeat that has cells came to its end."""
+    done = _object(folder / DONE) if (folder / DONE).is_file() else {}
+    return bool(done.get("repeat") == max(cell.repeat for cell in cells))
 
 
 def _unknown(results: Path, label: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from slipway.bench.errors import BenchError
 from slipway.bench.folder import Result, labels, read_result
-from slipway.bench.provenance import facets
+from slipway.bench.provenance import date, facets
 
 HEAD = ("LABEL", "LOADS", "RUNS", "VOID", "STATE", "MODEL", "GPUS", "DATE")
 
@@ -29,4 +29,4 @@ def _of(result: Result) -> tuple[str, ...]:
     state = "complete" if result.complete else "not ended"
     gpus = known.get("GPUs", "none") + (" (SIMULATED)" if result.provenance.get("simulated") else "")
     counts = (str(len(result.shapes)), str(len(result.cells)), str(void))
-    return (result.label, *counts, state, known.get("checkpoint", ""), gpus, known.get("date", ""))
+    return (result.label, *counts, state, known.get("checkpoint", ""), gpus, date(result.provenance))

@@ -6,54 +6,72 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from slipway.plan.diff import diff_lines
-
 Record = Mapping[str, Any]
 
-# Facets beside the plan, by the key of provenance.json: what a reader calls them.
+# Facets that a table shows: key path in provenance.json -> what a reader calls it.
 FACETS = {
     "deployment": "deployment",
-    "release": "release",
     "simulated": "simulated engine",
-    "checkpoint": "checkpoint",
-    "builds": "builds",
+    "engine": "engine",
     "patches": "patches",
-    "router": "router",
+    "checkpoint": "checkpoint",
     "gpus": "GPUs",
+    "hosts": "hosts",
+    "topology": "instances",
+    "router": "router",
     "client": "client",
-    "sweep": "sweep",
-    "verified": "verified",
-    "date": "date",
+    "slipway": "Slipway",
+    "runs": "runs",
 }
-# Differences that are there between any two results, and say nothing about why figures differ.
-_ALWAYS = {"date", "release", "verified"}
+# Keys that differ between any two results, or that stand for others, and say nothing about why figures differ.
+_QUIET = {"label", "plan", "runs", "format", "deployment", "experiment"}
+# What follows from a lever, by the first word of its key path in group_vars.
+_FOLLOWS = {
+    "engine": ("engine", "builds", "patches"),
+    "model": ("checkpoint", "settings"),
+    "router": ("router",),
+    "inventory": ("topology", "gpus", "hosts", "settings", "environment", "router", "roofline"),
+}
 
 
 def facets(record: Record) -> dict[str, str]:
-    """What was recorded beside the plan, in words, by FACETS' names."""
-    return {name: _words(record[key]) for key, name in FACETS.items() if record.get(key) not in (None, [], {})}
+    """What was recorded, in words, by FACETS' names."""
+    known = {name: record.get(key) for key, name in FACETS.items()}
+    known["GPUs"] = _gpus(record)
+    return {name: _words(value) for name, value in known.items() if value not in (None, [], {}, "")}
+
+
+def _gpus(record: Record) -> str:
+    counts = record.get("gpus") or {}
+    return f"{counts['all']} ({counts['prefill']} prefill, {counts['decode']} decode)" if counts.get("all") else "none"
 
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_words(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {_words(item)}" for key, item in value.items() if item not in (None, "", [], {}))
     if isinstance(value, list):
         return "; ".join(_words(item) for item in value) or "none"
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def date(record: Record) -> str:
+    """When its last run ended; '' where that is not recorded."""
+    runs = record.get("runs") or [{}]
+    return str(runs[-1].get("ended") or runs[-1].get("started") or "")
 
 
 def differences(one: Record, other: Record, lever: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     """Lines about what differs from `one` to `other`: those of the lever, and all besides.
 
     lever: names of flags, variables or facets that were meant to differ, such as moe_runner_backend, NCCL_PROTO,
-    patches; those that the records name are added.
+    patches, engine; those that an experiment recorded are added.
     """
-    words = {_plain(word) for word in (*lever, *named_levers(one), *named_levers(other))}
+    levers = [*lever, *named_levers(one), *named_levers(other)]
     meant: list[str] = []
     besides: list[str] = []
-    for subject, line in _lines(one, other):
-        text = f"{subject}: {line}" if subject else line
-        (meant if _of_lever(line, words) else besides).append(text)
+    for (key, change), places in _changes(one, other).items():
+        line = f"{key} ({', '.join(places)}): {change}" if places != [""] else f"{key}: {change}"
+        (meant if any(_is_of(lever, key) for lever in levers) else besides).append(line)
     return meant, besides
 
 
@@ -62,35 +80,40 @@ def named_levers(record: Record) -> list[str]:
     return [str(word) for word in (record.get("experiment") or {}).get("levers", [])]
 
 
+def _is_of(lever: str, key: str) -> bool:
+    """Whether a difference is the lever's own or follows from it."""
+    first, name = lever.partition(".")[0], _plain(lever.rpartition(".")[2])
+    return _plain(key.rpartition(".")[2]) == name or key.partition(".")[0] in _FOLLOWS.get(first, (lever,))
+
+
 def _plain(word: str) -> str:
-    return word.rpartition(".")[2].replace("-", "_").strip("_").lower()
+    return word.replace("-", "_").strip("_").lower()
 
 
-def _of_lever(line: str, words: set[str]) -> bool:
-    """Whether the flag, variable or facet that a line is about is one of the words."""
-    parts = line.lstrip("~+- ").split()
-    name = parts[1] if parts[:1] == ["env"] and len(parts) > 1 else (parts or [""])[0]
-    return _plain(name.rstrip(":")) in words
+def _changes(one: Record, other: Record) -> dict[tuple[str, str], list[str]]:
+    """(key, 'old -> new') -> roles or instances that it holds for; the same change in several places is one line."""
+    old, new = dict(_flat(one)), dict(_flat(other))
+    found: dict[tuple[str, str], list[str]] = {}
+    for place in dict.fromkeys([*old, *new]):
+        if old.get(place) != new.get(place):
+            change = f"{old.get(place, 'not there')} -> {new.get(place, 'not there')}"
+            found.setdefault((place[0], change), []).append(place[1])
+    return found
 
 
-def _lines(one: Record, other: Record) -> Iterator[tuple[str, str]]:
-    """(subject, line) pairs: facets first, then host by host and instance by instance."""
-    old, new = facets(one), facets(other)
-    quiet = {FACETS[key] for key in _ALWAYS}
-    for name in dict.fromkeys([*old, *new]):
-        if old.get(name) != new.get(name) and name not in quiet:
-            yield "", f"{name}: {old.get(name, 'not recorded')} -> {new.get(name, 'not recorded')}"
-    if not one.get("plan") or not other.get("plan"):
-        yield "", "plan: not recorded on a side, so flags and environments cannot be compared"
-        return
-    subject = ""
-    for line in diff_lines(one["plan"], other["plan"]):
-        if line.startswith("    "):
-            yield subject, line.strip()
-        elif line.startswith("~"):
-            subject = line[2:]
+def _flat(record: Record) -> Iterator[tuple[tuple[str, str], str]]:
+    """((key, place), text): settings by role and environments by instance have their place beside the key."""
+    for key, value in record.items():
+        if key in _QUIET:
+            continue
+        if key in ("settings", "environment", "hosts", "roofline") and isinstance(value, Mapping):
+            for place, inner in value.items():
+                yield from (((f"{key}.{name}", place), _words(item)) for name, item in (inner or {}).items())
+        elif isinstance(value, Mapping) and key != "builds":
+            yield from (((f"{key}.{name}", ""), _words(item)) for name, item in value.items())
         else:
-            yield "", line
+            text = ", ".join(value) if key == "builds" and isinstance(value, Mapping) else _words(value)
+            yield (key, ""), text
 
 
 def unlike(one: Record, other: Record) -> list[str]:
@@ -98,16 +121,20 @@ def unlike(one: Record, other: Record) -> list[str]:
     found = []
     if bool(one.get("simulated")) != bool(other.get("simulated")):
         found.append("one is measured on the simulated engine, the other is not")
-    for key in ("gpus", "client"):
-        mine, theirs = _kind(one.get(key)), _kind(other.get(key))
+    for name, kind in (("GPUs", _gpu_kind), ("clients", _client_kind)):
+        mine, theirs = kind(one), kind(other)
         if mine != theirs:
-            found.append(f"{FACETS[key]} differ: {_words(mine) or 'none'} and {_words(theirs) or 'none'}")
+            found.append(f"{name} differ: {mine or 'none'} and {theirs or 'none'}")
     return found
 
 
-def _kind(value: Any) -> Any:
-    """GPUs without host names and drivers, which may differ; a client by its kind alone."""
-    if isinstance(value, list):
-        rows = [{key: row.get(key) for key in ("name", "count")} for row in value if isinstance(row, Mapping)]
-        return sorted(rows, key=str)
-    return value.get("kind") if isinstance(value, Mapping) else value
+def _gpu_kind(record: Record) -> str:
+    """GPUs by number and kind; which hosts, drivers and roles they have may differ."""
+    counts, hosts = record.get("gpus") or {}, record.get("hosts") or {}
+    kinds = sorted({str(host.get("hardware") or "") for host in hosts.values()})
+    return f"{counts.get('all', 0)} of {' and '.join(kinds)}" if counts.get("all") else ""
+
+
+def _client_kind(record: Record) -> str:
+    client = record.get("client") or {}
+    return " ".join(str(client[key]) for key in ("name", "api") if client.get(key))

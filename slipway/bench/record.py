@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from slipway.bench.errors import BenchError
-from slipway.bench.metrics import with_derived
+from slipway.bench.metrics import BY_KEY
 
+FORMAT = 1
 # Whole numbers that say which load a cell is: key in the file -> smallest value.
-_SHAPE = {"input_len": 1, "output_len": 1, "max_concurrency": 1, "num_prompts": 1}
+_SHAPE = {"random_input_len": 1, "random_output_len": 1, "max_concurrency": 1, "num_prompts": 1}
 # What a cell that was measured has at least.
 _MEASURED = ("duration", "completed", "output_throughput", "total_throughput")
 
@@ -32,15 +33,15 @@ class Shape:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell as one run measured it. void: why it does not count; marks: what a reader must know though it counts.
+    """A cell as one run measured it. void: why it does not count; notes: what must be seen beside it though it counts.
 
-    values: every figure by its key.
+    values: every figure by its key, those of parts as PART.KEY, such as server.gen_throughput_mean.
     """
 
     shape: Shape
     repeat: int
     void: tuple[str, ...]
-    marks: tuple[str, ...]
+    notes: tuple[str, ...]
     values: Mapping[str, float]
     started: str = ""
 
@@ -50,21 +51,24 @@ class Cell:
         return not self.void
 
 
-def read_cell(line: str, where: str) -> Cell:
-    """One line of cells.jsonl. where: file and line, for errors. Raises BenchError."""
+def read_cell(line: str, where: str, label: str) -> Cell:
+    """One line of results.jsonl. where: file and line, for errors. Raises BenchError."""
     row = _object(line, where)
+    if row.get("format") != FORMAT or row.get("label") != label:
+        found = f"format {row.get('format')!r}, label {row.get('label')!r}"
+        raise BenchError(f"{where}: got {found}; must be format {FORMAT}, label {label!r}, the folder's name")
     shape = [_whole(row, key, least, where) for key, least in _SHAPE.items()]
-    repeat = _whole(row, "repeat", 0, where)
-    void, marks = _words(row, "void", where), _words(row, "marks", where)
-    if row.get("valid") not in (True, False):
-        raise BenchError(f"{where}: valid: got {row.get('valid')!r}; must be true or false")
-    if row["valid"] == bool(void):
-        raise BenchError(f"{where}: valid is {row['valid']} and void has {len(void)} reason(s); these contradict")
-    values = with_derived(_figures(row, where))
-    missing = [key for key in _MEASURED if key not in values and not void]
+    repeat = _whole(row, "repeat", 1, where)
+    reasons, notes = _words(row, "reasons", where), _words(row, "notes", where)
+    if row.get("status") not in ("valid", "void"):
+        raise BenchError(f"{where}: status: got {row.get('status')!r}; must be valid or void")
+    if (row["status"] == "void") != bool(reasons):
+        raise BenchError(f"{where}: status is {row['status']} with {len(reasons)} reason(s); these contradict")
+    values = {} if reasons else dict(_figures(row, where, ""))
+    missing = [key for key in _MEASURED if key not in values and not reasons]
     if missing:
         raise BenchError(f"{where}: a valid cell without {', '.join(missing)}; run the sweep again")
-    return Cell(Shape(*shape), repeat, void, marks, values, str(row.get("started", "")))
+    return Cell(Shape(*shape), repeat, reasons, notes, values, str(row.get("started", "")))
 
 
 def _object(line: str, where: str) -> dict[str, Any]:
@@ -91,10 +95,12 @@ def _words(row: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _figures(row: Mapping[str, Any], where: str) -> dict[str, float]:
+def _figures(row: Mapping[str, Any], where: str, part: str) -> Iterator[tuple[str, float]]:
     """All numbers; one that is no number (NaN is what a division by nothing left) is an error, not a gap."""
-    found = {key: value for key, value in row.items() if isinstance(value, (int, float)) and value is not True}
-    wrong = [key for key, value in found.items() if not math.isfinite(value) or value < 0]
-    if wrong:
-        raise BenchError(f"{where}: {wrong[0]}: got {found[wrong[0]]}; must be a number of 0 or more")
-    return {key: float(value) for key, value in found.items() if value is not False}
+    for key, value in row.items():
+        if isinstance(value, dict) and not part:
+            yield from _figures(value, where, f"{key}.")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            if not math.isfinite(value) or (value < 0 and part + key in BY_KEY):
+                raise BenchError(f"{where}: {part}{key}: got {value}; must be a number of 0 or more")
+            yield part + key, float(value)

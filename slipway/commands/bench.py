@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-RESULTS = "results"
+BENCH = "bench"
 
 
 def add(commands: Any) -> argparse.ArgumentParser:
@@ -30,7 +30,8 @@ def add(commands: Any) -> argparse.ArgumentParser:
 
 def add_results(parser: argparse.ArgumentParser) -> None:
     """Where results lie."""
-    parser.add_argument("--results", default=RESULTS, metavar="FOLDER", help=f"default: {RESULTS}")
+    text = f"folder of labels, beside the inventory; default: {BENCH}"
+    parser.add_argument("--bench", default=BENCH, metavar="FOLDER", help=text)
 
 
 def _add_check(actions: Any) -> None:
@@ -63,9 +64,9 @@ def run_list(arguments: argparse.Namespace) -> int:
     from slipway.bench.listing import HEAD, listed
     from slipway.report import table
 
-    rows = listed(Path(arguments.results))
+    rows = listed(Path(arguments.bench))
     if not rows:
-        print(f"{arguments.results} holds no results; make some: pyinfra -y INVENTORY playbooks/bench.py")
+        print(f"{arguments.bench} holds no results; make some: pyinfra -y INVENTORY playbooks/bench.py")
         return 0
     print("\n".join(table(HEAD, rows)))
     return 0
@@ -78,7 +79,7 @@ def run_diff(arguments: argparse.Namespace) -> int:
     from slipway.bench.provenance import differences
 
     try:
-        one, other = read_results(Path(arguments.results), (arguments.one, arguments.other))
+        one, other = read_results(Path(arguments.bench), (arguments.one, arguments.other))
     except BenchError as error:
         return _fail(error, 1)
     meant, besides = differences(one.provenance, other.provenance, arguments.lever)
@@ -96,7 +97,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     from slipway.bench.gate import NOT_COMPARABLE, judge, metric_named, percent
 
     try:
-        result, baseline = read_results(Path(arguments.results), (arguments.label, arguments.baseline))
+        result, baseline = read_results(Path(arguments.bench), (arguments.label, arguments.baseline))
         metric, most = metric_named(arguments.metric), percent(arguments.max_drop)
         judgement = judge(result, baseline, metric, most, spread_of(arguments))
     except BenchError as error:

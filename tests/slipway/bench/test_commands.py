@@ -1,26 +1,20 @@
 """`slipway bench list|diff|check`, as a user and as CI see them."""
 
-import copy
-
 import pytest
 
 from slipway.cli import main
-from tests.slipway.bench.results import cell, instance, provenance, void, write
+from tests.slipway.bench.results import cell, provenance, repeats, void, write
 
 
 @pytest.fixture
 def bench(tmp_path, capsys):
     def run(*words):
-        code = main(["bench", *words, "--results", str(tmp_path)])
+        code = main(["bench", *words, "--bench", str(tmp_path)])
         printed = capsys.readouterr()
         return code, printed.out + printed.err
 
     run.results = tmp_path
     return run
-
-
-def repeats(*outputs, concurrency=8):
-    return [cell(output, concurrency, repeat) for repeat, output in enumerate(outputs)]
 
 
 def check(bench, drop="3%", *more):
@@ -59,8 +53,8 @@ def test_a_sure_but_small_drop_ends_with_0(bench):
 
 
 def test_a_latency_that_rises_is_a_regression(bench):
-    write(bench.results, "old", [cell(400.0, repeat=at, median_ttft_ms=20.0 + at) for at in range(3)])
-    write(bench.results, "new", [cell(400.0, repeat=at, median_ttft_ms=40.0 + at) for at in range(3)])
+    write(bench.results, "old", [cell(400.0, repeat=at, median_ttft_ms=20.0 + at) for at in (1, 2, 3)])
+    write(bench.results, "new", [cell(400.0, repeat=at, median_ttft_ms=40.0 + at) for at in (1, 2, 3)])
 
     assert check(bench, "3%", "--metric", "median_ttft_ms")[0] == 1
     assert check(bench, "3%")[0] == 0
@@ -71,10 +65,10 @@ def test_a_latency_that_rises_is_a_regression(bench):
     [
         (repeats(300.0), {}, "one run a side tells no spread"),
         (repeats(300.0, 301.0, concurrency=64), {}, "no load in common"),
-        ([void(), void(repeat=1)], {}, "void, repeat 0: 1 of 32 requests failed"),
+        ([void(), void(repeat=2)], {}, "void, repeat 1: 1 of 32 requests failed"),
         (repeats(300.0, 301.0), {"simulated": True}, "simulated engine"),
-        (repeats(300.0, 301.0), {"gpus": [{"host": "x", "name": "NVIDIA B200", "count": 4}]}, "GPUs differ"),
-        (repeats(300.0, 301.0), {"client": {"kind": "engine"}}, "client differ"),
+        (repeats(300.0, 301.0), {"hosts": {"x": {"hardware": "4 x NVIDIA B200"}}}, "GPUs differ"),
+        (repeats(300.0, 301.0), {"client": {"name": "engine"}}, "clients differ"),
     ],
 )
 def test_what_cannot_be_compared_ends_with_2(bench, cells, more, words):
@@ -88,15 +82,14 @@ def test_what_cannot_be_compared_ends_with_2(bench, cells, more, words):
 
 def test_another_driver_is_no_reason_not_to_compare(bench):
     write(bench.results, "old", repeats(400.0, 401.0))
-    gpu = {"host": "gpu9", "name": "NVIDIA H200", "count": 4, "driver": "590.1"}
-    write(bench.results, "new", repeats(400.0, 401.0), gpus=[gpu])
+    write(bench.results, "new", repeats(400.0, 401.0), hosts={"x": {"hardware": "4 x NVIDIA H200", "driver": "590.1"}})
 
     assert check(bench)[0] == 0
 
 
 def test_a_regression_is_not_hidden_by_a_void_cell(bench):
     write(bench.results, "old", [*repeats(400.0, 401.0), *repeats(600.0, 601.0, concurrency=16)])
-    write(bench.results, "new", [*repeats(300.0, 301.0), void(16), void(16, 1)])
+    write(bench.results, "new", [*repeats(300.0, 301.0), void(16), void(16, 2)])
 
     code, out = check(bench)
 
@@ -128,33 +121,56 @@ def test_wrong_words_end_with_2(bench, words, said):
     assert (code, said in out) == (2, True), out
 
 
+def with_setting(**more):
+    settings = provenance()["settings"]
+    return {role: {**values, **more} for role, values in settings.items()}
+
+
 def test_diff_sets_the_lever_apart_from_all_else(bench):
-    plan = copy.deepcopy(provenance()["plan"])
-    plan["instances"] = [instance("decode-0", moe_runner_backend="flashinfer_cutlass", page_size=64)]
+    settings = with_setting(moe_runner_backend="flashinfer_cutlass", page_size=64)
     write(bench.results, "A", repeats(400.0))
-    write(bench.results, "B", repeats(410.0), plan=plan, router={"name": "smg", "version": "1.14.0"})
+    write(bench.results, "B", repeats(410.0), settings=settings, router={"version": "smg 1.14.0"}, plan="9z")
 
     code, out = bench("diff", "A", "B", "--lever", "moe_runner_backend")
 
     assert code == 0
     lever, _, besides = out.partition("besides the lever:")
-    assert "instance decode-0: ~ --moe-runner-backend marlin -> flashinfer_cutlass" in lever
-    assert "router: name smg, version 1.13.0 -> name smg, version 1.14.0" in besides
-    assert "+ --page-size 64" in besides
-    assert "date" not in out
+    assert "settings.moe_runner_backend (prefill, decode): marlin -> flashinfer_cutlass" in lever
+    assert "router.version: smg 1.13.0 -> smg 1.14.0" in besides
+    assert "settings.page_size (prefill, decode): not there -> 64" in besides
+    assert "9z" not in out
+
+
+def test_diff_names_a_variable_of_one_instance(bench):
+    write(bench.results, "A", repeats(400.0))
+    write(bench.results, "B", repeats(410.0), environment={"prefill-0": {"A": "1"}, "decode-0": {"A": "2"}})
+
+    assert "environment.A (decode-0): 1 -> 2" in bench("diff", "A", "B")[1]
 
 
 def test_an_experiment_s_variant_names_its_lever_itself(bench):
-    plan = copy.deepcopy(provenance()["plan"])
-    plan["instances"] = [instance("decode-0", moe_runner_backend="triton")]
     write(bench.results, "A", repeats(400.0))
-    folder = write(bench.results, "B", repeats(410.0), plan=plan)
+    folder = write(bench.results, "B", repeats(410.0), settings=with_setting(moe_runner_backend="triton"))
     (folder / "experiment.json").write_text('{"levers": ["worker.moe_runner_backend"]}')
 
     out = bench("diff", "A", "B")[1]
 
     assert out.startswith("the lever:")
     assert "nothing else differs" in out
+
+
+def test_what_follows_from_another_engine_version_is_the_lever_s(bench):
+    write(bench.results, "A", repeats(400.0))
+    folder = write(
+        bench.results,
+        "B",
+        repeats(410.0),
+        engine={"kind": "sglang", "version": "0.5.24", "device": "cuda"},
+        builds={"sglang-2": {}},
+    )
+    (folder / "experiment.json").write_text('{"levers": ["engine.version"]}')
+
+    assert "nothing else differs" in bench("diff", "A", "B")[1]
 
 
 def test_list_has_every_label_and_says_of_a_broken_one_why(bench):
@@ -166,7 +182,8 @@ def test_list_has_every_label_and_says_of_a_broken_one_why(bench):
     assert code == 0
     row = next(line for line in out.splitlines() if line.startswith("A "))
     assert "complete" in row
-    assert "NVIDIA H200" in row
+    assert "2026-11-30" in row
+    assert "4 (2 prefill, 2 decode)" in row
     assert "broken" in out
     assert "unreadable" in out
     assert "not JSON" in out
