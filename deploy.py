@@ -2,6 +2,7 @@
 
 from roles.checkpoint.deploy import checkpoint
 from roles.engine.deploy import engine
+from roles.hooks import around
 from roles.host.deploy import host
 from roles.lock import hold
 from roles.rollout.deploy import record, rollout
@@ -12,6 +13,7 @@ from roles.worker.deploy import worker
 
 run = current()  # facts of all hosts, the plan, and what will change; errors end the run here
 hold(run, "deploy")  # one run at a time changes a deployment; a dry run and a run without changes take no lock
+around(run, "deploy")  # the operator's hooks/
 
 host(run)
 engine(run)  # beside what runs: a build is never changed

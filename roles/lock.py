@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,7 @@ class Lock:
     made: dict[str, list[str]] = field(default_factory=dict)
     lost: str = ""
     beaten: float = 0.0
+    ending: bool = False
     ended: bool = False
 
 
@@ -211,13 +213,23 @@ def _before_disconnect(host: Host, run: Run) -> None:
     host.disconnect = release_first  # type: ignore[method-assign]
 
 
+def at_end(run: Run, call: Callable[[str], None]) -> None:
+    """Have `call(result)` made when the run ends, while the lock is still held."""
+    run.notes.setdefault("at end", []).append(call)
+
+
 def release(run: Run) -> None:
     """Give the lock back and note how the run ended; nothing when there is none."""
     lock: Lock | None = run.notes.get("lock")
-    if lock and not lock.ended:
-        lock.ended = True
-        note_all(run, list(lock.made) if lock.beaten else [], lock.holder["what"], _result(run, lock))
-        _give_back(run, lock)
+    if lock is None or lock.ending:
+        return
+    lock.ending = True
+    result = _result(run, lock)
+    for call in run.notes.get("at end", []):
+        call(result)
+    lock.ended = True
+    note_all(run, list(lock.made) if lock.beaten else [], lock.holder["what"], result)
+    _give_back(run, lock)
 
 
 def _result(run: Run, lock: Lock) -> str:

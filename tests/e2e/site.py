@@ -65,9 +65,12 @@ class Site:
         return [str(BIN / "pyinfra"), *words[:1], *self.overrides(more), str(self.folder / "inventory.py"), *words[1:]]
 
     def run(self, *words: str, timeout: float = 600, env: dict[str, str] | None = None, **more: object) -> Ran:
+        return self.run_command(self.command(*words, **more), timeout, env)
+
+    def run_command(self, command: list[str], timeout: float = 600, env: dict[str, str] | None = None) -> Ran:
         env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **(env or {})}
         done = subprocess.run(
-            self.command(*words, **more),
+            command,
             cwd=self.folder,
             env=env,
             stdin=subprocess.DEVNULL,
