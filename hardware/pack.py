@@ -52,7 +52,8 @@ def main(arguments: list[str]) -> int:
 def fetch_engine(rules: dict[str, Any], folder: Path) -> None:
     """The engine's wheels, trimmed; those of router and supervisor as their locks have them; a manifest."""
     whole, trimmed = folder / "whole", folder / "wheels"
-    download(rules["packages"], whole, rules["python"])
+    lock = (HERE.parent / rules["packages"]).read_text(encoding="utf-8").splitlines()
+    download([line for line in lock if "==" in line], whole, rules["python"])
     trimmed.mkdir(parents=True, exist_ok=True)
     for path in sorted(whole.glob("*.whl")):
         trim(path, trimmed / path.name, rules)

@@ -46,8 +46,9 @@ def _instance(rank: Rank, deployment: str) -> Instance:
     own = _own_settings(rank)
     argv = (*_program(host, build), *spell(rank.decided.known, own), *rank.decided.flags)
     cache, tmp = f"{host.paths['cache']}/{build}", instance_tmp(host.paths, deployment, rank.name)
-    programs = () if host.simulator else (f"{host.paths['engines']}/{build}/venv/bin",)
-    env = arguments.worker_env(settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus, programs)
+    env = arguments.worker_env(
+        settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus, _programs(host, build)
+    )
     ports = _served(rank)
     return Instance(
         name=rank.name,
@@ -82,6 +83,14 @@ def _program(host: HostPlan, build: str) -> tuple[str, ...]:
     if host.simulator:
         return (host.python, f"{home}/agent.pyz", "simulator")
     return (f"{home}/venv/bin/python", "-m", "sglang.launch_server")
+
+
+def _programs(host: HostPlan, build: str) -> list[str]:
+    """Folders of the build's own programs, and of those of the Python it is laid over: ninja is in one of them."""
+    if host.simulator:
+        return []
+    base = next((one.base.python for one in host.builds if one.id == build and one.base), "")
+    return [f"{host.paths['engines']}/{build}/venv/bin", *([base.rpartition("/")[0]] if base else [])]
 
 
 def _own_settings(rank: Rank) -> dict[str, Any]:
