@@ -21,9 +21,11 @@ import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
-from slipway.agent.fetch_hub import Client, HubError
-from slipway.agent.fetch_pace import Pace, Sink, size
-from slipway.agent.recheck import forget, proven, set_aside, write_note, write_whole
+from slipway.agent.fetch_http import TransferError
+from slipway.agent.fetch_hub import Client
+from slipway.agent.fetch_pace import Pace, size
+from slipway.agent.fetch_sink import Sink
+from slipway.agent.recheck import boot_id, forget, proven, set_aside, write_note, write_whole
 from slipway.agent.state import NOTES, free_bytes, notes_path, read_note, stamp, unchanged
 
 SLOWEST_RETRY_S = 30.0
@@ -42,12 +44,14 @@ class Fetch:
         self.request, self.lock, self.stop = request, threading.Lock(), threading.Event()
         os.makedirs(notes_path(self.path, "parts"), exist_ok=True)
         self.written = 0.0
-        self.rows: dict[str, Any] = read_note(self.path, "record.json").get("files", {})
+        record = read_note(self.path, "record.json")
+        trusted = record.get("boot", "") in ("", boot_id())
+        self.rows: dict[str, Any] = record.get("files", {}) if trusted else {}
         token, timeout_s = token_of(request), request.get("timeout_s", 30.0)
         self.client = Client(request["endpoint"], request["repo"], token, timeout_s)
 
     def run(self) -> None:
-        """Everything, to the manifest. Raises FetchError and HubError."""
+        """Everything, to the manifest. Raises FetchError and TransferError."""
         self.compare()
         pending = self.pending()
         if pending:
@@ -103,10 +107,13 @@ class Fetch:
                 self.keep()
 
     def keep(self) -> None:
-        """Write the record; what a kill takes from it is only read again."""
+        """Write the record; what a kill takes from it is only read again, and so is all that a reboot may have taken.
+
+        The bytes need not be on the disk yet when the record is; `recheck seal` sees to that, and drops the boot.
+        """
         self.written = time.monotonic()
         kept = {key: row for key, row in self.rows.items() if key in self.files}
-        write_note(self.path, "record.json", {"commit": self.commit, "files": kept})
+        write_note(self.path, "record.json", {"commit": self.commit, "boot": boot_id(), "files": kept})
 
     def part(self, name: str) -> str:
         """Where the bytes of a file gather; one folder deep, whatever its name."""
@@ -141,40 +148,40 @@ class Fetch:
 
     def one(self, name: str, pace: Pace) -> None:
         """One file: all of it, proven, in its place."""
+        wanted, listed = self.files[name]
         for attempt in (1, 2):
-            self.transfer(name, pace)
-            wrong, sha256 = proven(self.part(name), *self.files[name])
-            if not wrong:
-                self.put(name, sha256)
+            with Sink(self.part(name), wanted, listed, pace) as sink:
+                self.transfer(name, sink)
+            if not (wrong := sink.wrong):
+                self.put(name, sink.sha256.hexdigest())
                 pace.file()
                 return
             self.keep_bad(name)
-            pace.lost(self.files[name][0])
+            pace.lost(wanted)
             print(f"{name}: {wrong}; {'fetched again' if attempt == 1 else 'given up'}", flush=True)
         raise FetchError(f"{name}: twice the bytes were not those that the Hub lists ({wrong}); try another endpoint")
 
-    def transfer(self, name: str, pace: Pace) -> None:
+    def transfer(self, name: str, sink: Sink) -> None:
         """Until all bytes are there. Faults that may pass are waited out, as long as bytes keep coming."""
-        wanted, delay, quiet = self.files[name][0], 1.0, time.monotonic()
-        while (have := length(self.part(name))) < wanted or not os.path.exists(self.part(name)):
+        delay, quiet, large = 1.0, time.monotonic(), self.files[name][1].startswith("sha256:")
+        while not sink.whole:
+            have = sink.come
             try:
-                self.read(name, have, pace)
-            except HubError as error:
-                if length(self.part(name)) > have:
+                self.client.read(self.commit, name, sink, have, sink.size, large)
+            except TransferError as error:
+                if sink.come > have:
                     delay, quiet = 1.0, time.monotonic()
                 late = time.monotonic() - quiet > self.request.get("patience_s", 900.0)
                 if not error.passing or late or self.stop.is_set():
                     raise
-                print(f"{error}; trying again in {delay:.0f} s", flush=True)
-                self.stop.wait(delay)
+                pause = max(delay, error.wait_s)
+                print(f"{error}; trying again in {pause:.0f} s", flush=True)
+                self.pause(pause)
                 delay = min(2 * delay, SLOWEST_RETRY_S)
 
-    def read(self, name: str, have: int, pace: Pace) -> None:
-        """Bytes from `have` on, appended to the part."""
-        with open(self.part(name), "r+b" if have else "wb", buffering=0) as file:
-            file.seek(have)
-            if self.files[name][0]:
-                self.client.read(self.commit, name, Sink(file, pace), have, self.files[name][0])
+    def pause(self, seconds: float) -> None:
+        """Wait, unless the run ends before."""
+        self.stop.wait(seconds)
 
     def keep_bad(self, name: str) -> None:
         """Bytes that are not what the Hub lists are evidence."""
@@ -247,7 +254,7 @@ def main(arguments: list[str]) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             Fetch(request).run()
-        except (FetchError, HubError, OSError) as error:
+        except (FetchError, TransferError, OSError) as error:
             print(f"error: {error}", flush=True)
             return 1
     return 0

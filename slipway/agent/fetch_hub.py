@@ -7,16 +7,18 @@ it is first used, so that everything else here runs with any Python 3.9+.
 from __future__ import annotations
 
 import os
+import ssl
 import sys
-from typing import Any
+import urllib.request
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from slipway.agent.fetch_http import Address, TransferError
+from slipway.agent.fetch_http import read as read_http
 
 
-class HubError(Exception):
-    """A sentence for the operator. passing: whether trying again may help."""
-
-    def __init__(self, text: str, passing: bool = False) -> None:
-        super().__init__(text)
-        self.passing = passing
+class HubError(TransferError):
+    """A sentence for the operator about the Hub."""
 
 
 class Client:
@@ -24,7 +26,7 @@ class Client:
 
     def __init__(self, endpoint: str, repo: str, token: str = "", timeout_s: float = 30.0) -> None:
         self.endpoint, self.repo, self.token = endpoint.rstrip("/"), repo, token
-        self.hub = library(timeout_s)
+        self.hub, self.timeout_s = library(timeout_s), timeout_s
         self.api = self.hub.HfApi(endpoint=self.endpoint, token=token or False)
 
     def commit(self, revision: str) -> str:
@@ -46,17 +48,35 @@ class Client:
             for name, row in found.items()
         }
 
-    def read(self, commit: str, name: str, sink: Any, resume: int, size: int) -> None:
-        """Write the rest of a file, from byte `resume` on, to `sink`. Raises HubError; what came stays in the sink."""
-        download = self.hub.file_download
-        url = download.hf_hub_url(self.repo, name, revision=commit, endpoint=self.endpoint)
+    def read(self, commit: str, name: str, sink: Any, resume: int, size: int, large: bool = False) -> None:
+        """Write the rest of a file, from byte `resume` on, to `sink`. Raises TransferError; what came stays in there.
+
+        large: whether the file lies in a store of its own, as those do that the Hub lists with a sha256.
+        """
+        url = self.hub.file_download.hf_hub_url(self.repo, name, revision=commit, endpoint=self.endpoint)
         headers = self.hub.utils.build_hf_headers(token=self.token or False)
         try:
-            download.http_get(url, sink, resume_size=resume, headers=headers, expected_size=size)
-        except HubError:
+            address = self._located(url, headers) if large else None
+            if address is None:
+                self.hub.file_download.http_get(url, sink, resume_size=resume, headers=headers, expected_size=size)
+                return
+        except TransferError:
             raise
         except Exception as error:
             raise self.explained(error, commit, name) from error
+        read_http(address, f"{self.repo}/{name}", sink, resume, self.timeout_s)
+
+    def _located(self, url: str, headers: dict[str, str]) -> Address | None:
+        """Where the bytes are; None where a proxy stands between, which huggingface_hub knows how to pass."""
+        found = self.hub.file_download.get_hf_file_metadata(
+            url, headers=headers, token=self.token or False, timeout=self.timeout_s, retry_on_errors=True
+        )
+        parts = urlsplit(found.location)
+        if parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(parts.hostname or ""):
+            return None
+        if parts.netloc != urlsplit(url).netloc:  # the address is signed; the token is for the Hub alone
+            headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        return Address(found.location, headers, tls_context)
 
     def explained(self, error: Exception, revision: str, name: str = "") -> HubError:
         """Any fault of the Hub, of the way there or of the disk, as one sentence that says what to do."""
@@ -117,12 +137,10 @@ def library(timeout_s: float) -> Any:
     constants.DOWNLOAD_CHUNK_SIZE = None  # type: ignore[assignment]  # as they come: a cut loses what a chunk gathers
     utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the last line of the log is the progress
     _ = file_download
-    read_more_at_once()
     return huggingface_hub
 
 
-def read_more_at_once() -> None:
-    """64 kB a read cost a core at 180 MB/s; measured, this brings 250. Where the name is another, it stays slower."""
-    connection = getattr(sys.modules.get("httpcore2"), "HTTP11Connection", None)
-    if hasattr(connection, "READ_NUM_BYTES"):
-        connection.READ_NUM_BYTES = 1024 * 1024  # type: ignore[union-attr]
+def tls_context() -> ssl.SSLContext:
+    """As huggingface_hub trusts: its HTTP library brings certificates to hosts that have none."""
+    made = getattr(sys.modules.get("httpx2"), "create_ssl_context", ssl.create_default_context)()
+    return cast(ssl.SSLContext, made)

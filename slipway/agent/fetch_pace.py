@@ -62,32 +62,6 @@ class Pace:
             print(self.line(time.monotonic()), flush=True)
 
 
-class Sink:
-    """A file that is written at the pace; what huggingface_hub takes for its temporary file."""
-
-    def __init__(self, file: Any, pace: Pace) -> None:
-        self.file, self.pace = file, pace
-
-    def write(self, data: bytes) -> int:
-        """Write and count."""
-        self.file.write(data)
-        self.pace.add(len(data))
-        return len(data)
-
-    def tell(self) -> int:
-        """Where the next byte goes."""
-        return int(self.file.tell())
-
-    def seek(self, offset: int) -> int:
-        """Go there; bytes behind it will come again."""
-        self.pace.lost(max(0, self.tell() - offset))
-        return int(self.file.seek(offset))
-
-    def truncate(self) -> int:
-        """Drop what lies behind."""
-        return int(self.file.truncate())
-
-
 def size(count: float) -> str:
     """Bytes in the unit that leaves the fewest digits."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -49,7 +49,7 @@ def _add_facts(actions: Any) -> None:
 
 def run_facts(arguments: argparse.Namespace) -> int:
     """Record one repository, or all of an inventory."""
-    from slipway.agent.fetch_hub import HubError
+    from slipway.agent.fetch_http import TransferError
 
     try:
         wanted = _of_inventory(arguments) if arguments.what.endswith(".py") else [_of_repo(arguments)]
@@ -57,7 +57,7 @@ def run_facts(arguments: argparse.Namespace) -> int:
             print(f"error: {arguments.what} has no model.repo, or its configuration has errors", file=sys.stderr)
         for one in wanted:
             _record(**one)
-    except (HubError, OSError) as error:
+    except (TransferError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0 if wanted else 1

@@ -56,6 +56,7 @@ class Hub:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.hub, self.server.daemon_threads, self.server.block_on_close = self, True, False
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.store = self.url.replace("127.0.0.1", "localhost")  # as with the real one, another host than the Hub's
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     def __enter__(self) -> "Hub":
@@ -155,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
             self._body(entry, headers)
             return
         linked = {"X-Linked-Size": str(entry.size), "X-Linked-ETag": f'"{entry.sha256}"'}
-        place = {"Location": f"{self.server.hub.url}/store/{entry.sha256}", "Content-Length": "0"}
+        place = {"Location": f"{self.server.hub.store}/store/{entry.sha256}", "Content-Length": "0"}
         self._head(302, {**headers, **linked, **place})
 
     def _store(self, digest: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 from slipway.agent import fetch as program
 from slipway.agent import manifest
 from slipway.agent.fetch import Fetch, FetchError
+from slipway.agent.fetch_http import TransferError
 from slipway.agent.fetch_hub import Client, HubError
 from slipway.agent.recheck import seal
 from slipway.agent.state import look
@@ -38,8 +39,9 @@ def hub(source):
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    """The client sleeps a second before each retry; the order of things stays, the seconds go."""
+    """Both sleep a second and more before each retry; the order of things stays, the seconds go."""
     slept = []
+    monkeypatch.setattr(Fetch, "pause", lambda self, seconds: slept.append(seconds))
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", slept.append)
     monkeypatch.setattr("huggingface_hub.file_download.time.sleep", slept.append)
     return slept
@@ -124,8 +126,8 @@ def test_a_stalled_transfer_is_taken_up_again(hub, source, tmp_path):
 
 def test_a_server_that_only_stalls_is_named(hub, tmp_path):
     hub.fault("stalled", SHARD, times=99, at=0)
-    with pytest.raises(HubError, match="sent nothing for too long"):
-        fetch(hub, tmp_path / "checkpoint", timeout_s=0.05, patience_s=0.1)
+    with pytest.raises(TransferError, match="sent nothing for too long"):
+        fetch(hub, tmp_path / "checkpoint", timeout_s=0.05, patience_s=0.0)
 
 
 def test_too_many_requests_are_waited_out_as_told(hub, source, tmp_path, no_waiting):
@@ -137,7 +139,8 @@ def test_too_many_requests_are_waited_out_as_told(hub, source, tmp_path, no_wait
 
 
 def test_an_error_of_the_hub_passes(hub, source, tmp_path, capsys):
-    hub.fault("broken", SHARD)
+    hub.fault("broken", "/resolve/")
+    hub.fault("broken", "/store/")
     fetch(hub, tmp_path / "checkpoint")
     is_whole(tmp_path / "checkpoint", source)
     assert "answers 500" in capsys.readouterr().out
@@ -228,7 +231,7 @@ def test_a_disk_too_small_is_told_before_the_first_byte(hub, tmp_path, monkeypat
     monkeypatch.setattr(program, "free_bytes", lambda path: 500_000)
     with pytest.raises(FetchError, match=r"500\.0 kB free and 6\d\d\.\d kB .* come: 1\d\d\.\d kB are missing"):
         fetch(hub, tmp_path / "checkpoint")
-    assert hub.asked("/resolve/") == []
+    assert hub.asked("/resolve/") + hub.asked("/resolve/", "HEAD") == []
 
 
 def test_progress_tells_bytes_rate_time_left_and_files(source, tmp_path, capsys):
@@ -256,7 +259,8 @@ def test_a_token_goes_to_the_hub_and_nowhere_else(source, tmp_path, capsys):
         with pytest.raises(HubError, match=r"private and model\.token names no token"):
             fetch(hub, tmp_path / "checkpoint")
         fetch(hub, tmp_path / "checkpoint", token_file=str(place), passing_token=True)
-        assert {row[3] for row in hub.asked("/resolve/")} == {f"Bearer {token}"}
+        assert {row[3] for row in (*hub.asked("/resolve/"), *hub.asked("/resolve/", "HEAD"))} == {f"Bearer {token}"}
+        assert {row[3] for row in hub.asked("/store/")} == {""}
     assert not place.exists()
     assert token not in capsys.readouterr().out
     written = [path for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
@@ -266,6 +270,20 @@ def test_a_token_goes_to_the_hub_and_nowhere_else(source, tmp_path, capsys):
 def test_a_token_file_that_is_not_there_is_named(hub, tmp_path):
     with pytest.raises(FetchError, match=r"model\.token: /nowhere/token cannot be read"):
         fetch(hub, tmp_path / "checkpoint", token_file="/nowhere/token")
+
+
+def test_what_a_power_cut_may_have_taken_is_read_again_before_it_counts(hub, source, tmp_path, monkeypatch):
+    """The record reached the disk, the bytes did not: a file of the right size, time and inode, full of zeros."""
+    target = tmp_path / "checkpoint"
+    fetch(hub, target)
+    before = (target / SHARD).stat()
+    (target / SHARD).write_bytes(b"\0" * before.st_size)
+    os.utime(target / SHARD, ns=(before.st_atime_ns, before.st_mtime_ns))
+    monkeypatch.setattr(program, "boot_id", lambda: "another boot")
+    hub.requests.clear()
+    fetch(hub, target)
+    is_whole(target, source)
+    assert [row[1].rpartition("/")[2] for row in hub.asked("/resolve/", "HEAD")] == [SHARD]
 
 
 def test_a_killed_fetch_goes_on_and_no_byte_comes_twice(source, tmp_path):

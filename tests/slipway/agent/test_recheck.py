@@ -69,7 +69,7 @@ def test_only_the_bad_file_is_fetched_again(target, hub):
     full(str(target))
     hub.requests.clear()
     Fetch(request_for(hub, target)).run()
-    assert [row[1].rpartition("/")[2] for row in hub.asked("/resolve/")] == [SHARD]
+    assert [row[1].rpartition("/")[2] for row in hub.asked("/resolve/", "HEAD")] == [SHARD]
     is_whole(target, hub.repositories["org/model"].root)
 
 
