@@ -8,7 +8,6 @@ from statistics import fmean
 from slipway.bench.bounds import Bound
 from slipway.bench.compare import Runs, runs_of
 from slipway.bench.folder import Result
-from slipway.bench.metrics import BY_KEY
 from slipway.bench.plot import Plot, Point, Series, Target
 from slipway.bench.record import Shape
 
@@ -115,7 +114,7 @@ def _filled(series: Sequence[Series]) -> Iterator[Series]:
 
 def _targets(targets: Targets, axes: Mapping[str, tuple[str, float]]) -> tuple[Target, ...]:
     return tuple(
-        Target(axes[key][0], value * axes[key][1], f"target: {BY_KEY[key].title} {value:,.10g}")
+        Target(axes[key][0], value * axes[key][1], f"target {value * axes[key][1]:,.10g}")
         for key, value in targets.items()
         if key in axes
     )

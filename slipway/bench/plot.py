@@ -13,6 +13,8 @@ from html import escape
 WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 48
 SERIES_COLOURS = 8
+# Labels of neighbouring series lie on different sides of their points, so that they do not collide.
+_LABEL_PLACES = ((0, -10, "middle"), (0, 20, "middle"), (10, 4, "start"), (-10, 4, "end"))
 _SPAN_OF_LOG = 12  # axes whose largest value is this many times the smallest are logarithmic
 
 
@@ -158,17 +160,19 @@ def _title(text: str, axis: Axis) -> str:
 
 
 def _targets(targets: Sequence[Target], x: Axis, y: Axis) -> list[str]:
+    """Lines across the plot, each with its name at the edge: the axis says of which figure it is."""
     lines = []
     for target in targets:
         if target.axis == "x":
             at = x.at(target.value)
+            left = at > (LEFT + WIDTH - RIGHT) / 2
             lines.append(f'<line class="target" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
-            place = f'x="{at - 6:.1f}" y="{HEIGHT - BOTTOM - 8}" text-anchor="end"'
+            place = f'x="{at + (-6 if left else 6):.1f}" y="{TOP + 10}" text-anchor="{"end" if left else "start"}"'
         else:
             at = y.at(target.value)
             lines.append(f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-            place = f'x="{WIDTH - RIGHT - 6}" y="{at - 6:.1f}" text-anchor="end"'
-        lines.append(f'<text class="name target-name" {place}>{escape(target.name)}</text>')
+            place = f'x="{LEFT + 6}" y="{at - 6:.1f}" text-anchor="start"'
+        lines.append(f'<text class="name" {place}>{escape(target.name)}</text>')
     return lines
 
 
@@ -176,7 +180,7 @@ def _all_series(series: Sequence[Series], x: Axis, y: Axis) -> list[str]:
     lines, measured = [], 0
     for one in series:
         if one.bound:
-            lines += _bound(one, x, y)
+            lines.append(f'<path class="bound" d="{_path(one, x, y)}"/>')
         else:
             lines += _measured(one, x, y, measured % SERIES_COLOURS)
             measured += 1
@@ -187,25 +191,15 @@ def _path(series: Series, x: Axis, y: Axis) -> str:
     return " ".join(f"{'L' if at else 'M'}{x.at(p.x):.1f} {y.at(p.y):.1f}" for at, p in enumerate(series.points))
 
 
-def _bound(series: Series, x: Axis, y: Axis) -> list[str]:
-    last = series.points[-1]
-    place = f'x="{x.at(last.x):.1f}" y="{y.at(last.y) - 8:.1f}"'
-    anchor = "end" if x.at(last.x) > WIDTH / 2 else "start"
-    return [
-        f'<path class="bound" d="{_path(series, x, y)}"/>',
-        f'<text class="name bound-name" {place} text-anchor="{anchor}">{escape(series.name)}</text>',
-    ]
-
-
 def _measured(series: Series, x: Axis, y: Axis, colour: int) -> list[str]:
     lines = [f'<g class="series s{colour}" data-series="{escape(series.name)}">']
     lines.append(f'<path class="line" d="{_path(series, x, y)}"/>')
-    below = colour % 2 == 1  # labels of every second series go below its points, so that neighbours do not collide
+    across_by, up_by, anchor = _LABEL_PLACES[colour % len(_LABEL_PLACES)]
     for point in series.points:
         across, up = x.at(point.x), y.at(point.y)
         lines.append(f"<g>{_marker(colour, across, up)}<title>{escape(point.about or point.label)}</title></g>")
-        lines.append(f'<text class="label" x="{across:.1f}" y="{up + (20 if below else -10):.1f}" '
-                     f'text-anchor="middle">{escape(point.label)}</text>')  # fmt: skip
+        lines.append(f'<text class="label" x="{across + across_by:.1f}" y="{up + up_by:.1f}" '
+                     f'text-anchor="{anchor}">{escape(point.label)}</text>')  # fmt: skip
     return [*lines, "</g>"]
 
 

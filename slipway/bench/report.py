@@ -87,7 +87,7 @@ def make_report(request: Request) -> Report:
         title=request.title or _title(request),
         lead=request.lead or tuple(_lead(compared)),
         warnings=tuple(_warnings(request, compared)),
-        tables=(*request.tables, *(_overview(label, found) for label, found in compared.items())),
+        tables=(*request.tables, *(_overview(one, compared[one.label]) for one in request.results)),
         plots=tuple(charts(everyone, bounds, request.targets)),
         gaps=tuple(dict.fromkeys(line for result in request.results for line in gaps(result, request.baseline))),
         notes=tuple(dict.fromkeys(line for result in everyone for line in noted(result))),
@@ -155,15 +155,21 @@ def _half(percent: float | None) -> str:
     return "" if percent is None else f" ±{percent:.1f}"
 
 
-def _overview(label: str, found: Sequence[Row]) -> Table:
-    """A row a load, the figures that most decisions are made by."""
+def _overview(result: Result, found: Sequence[Row]) -> Table:
+    """A row a load, the figures that most decisions are made by; loads without a run that counts as well."""
     by = {(row.shape, row.metric.key): row for row in found}
-    shapes = list(dict.fromkeys(row.shape for row in found))
     titles = {row.metric.key: row.metric for row in found}
     keys = [key for key in OVERVIEW if key in titles]
     head = ("load", *(_heading(titles[key].title, titles[key].unit) for key in keys))
-    body = [(Item(str(shape)), *(_short(by.get((shape, key))) for key in keys)) for shape in shapes]
-    return Table(f"{label}, in short", head, tuple(body))
+    counted = {row.shape for row in found}
+    body = [
+        (
+            Item(str(shape)),
+            *(_short(by.get((shape, key))) if shape in counted else Item("void", "void") for key in keys),
+        )
+        for shape in result.shapes
+    ]
+    return Table(f"{result.label}, in short", head, tuple(body))
 
 
 def _heading(title: str, unit: str) -> str:
