@@ -34,6 +34,7 @@ from slipway.front import Opened
 from slipway.plan.facts import HostFacts, read_facts
 from slipway.plan.model import HostPlan, Plan
 from slipway.report import finding_lines
+from slipway.rollout import Live, Policy, Step, step_lines, steps
 
 
 class RefusedError(PyinfraError):
@@ -172,6 +173,35 @@ def reread(run: Run, names: Iterable[str]) -> None:
     run.states.update(_ask(run.hosts, requests))
 
 
+def live_of(run: Run) -> list[Live]:
+    """What runs now, on all hosts; a process that does not say where it serves is where the plan has it."""
+    planned = {(one.host, one.name): one for one in run.plan.instances}
+    found = []
+    for host, state_there in run.states.items():
+        for name, marks in state_there["live"].items():
+            plan = planned.get((host, name))
+            role = marks.get("role") or (plan.role if plan else name.partition("-")[0])
+            url = marks.get("url", plan.serves_at if plan and "role" not in marks else "")
+            found.append(Live(name, host, role, url))
+    return found
+
+
+def policy_of(run: Run) -> Policy:
+    """How the rollout is to go about it; one for all hosts."""
+    settings = run.deployment.hosts[0].rollout
+    return Policy(settings.strategy, settings.skew, settings.drain_s)
+
+
+def steps_of(run: Run) -> tuple[Step, ...]:
+    """The steps that the pending changes ask for."""
+    return steps(run.plan, rollout_changes(run), live_of(run), policy_of(run))
+
+
+def rollout_changes(run: Run) -> list[Change]:
+    """Pending changes that touch what serves."""
+    return [one for one in run.pending() if one.role == "rollout" and not one.subject.startswith("release")]
+
+
 def print_limits(run: Run, names: Iterable[str]) -> None:
     """Warn of limits that running instances asked for and did not get."""
     for name in names:
@@ -214,6 +244,8 @@ def _show(run: Run) -> None:
         if change.diff and (option("dry") or option("diff")):
             click.echo("\n".join(f"        {line}" for line in change.diff.splitlines()), err=True)
     click.echo(f"--> Slipway: {len(pending)} change(s) on {len(run.hosts)} host(s)", err=True)
+    for line in step_lines(steps_of(run), policy_of(run)):
+        click.echo(f"    {line}", err=True)
     _record(pending)
     refused = [change for change in pending if change.action == "refuse"]
     if refused:

@@ -20,12 +20,12 @@ from pyinfra.api.host import Host
 
 from roles.remote import RemoteError, check
 from roles.rollout.start import wait_started
-from roles.run import RefusedError, Run, print_limits, reread
+from roles.rollout.walk import Walk
+from roles.run import RefusedError, Run, print_limits, reread, rollout_changes, steps_of
 from roles.services import Services
 from roles.steps import converge
 from roles.write import write_rows
 from slipway.converge.change import Change
-from slipway.converge.order import batches, due_instances
 from slipway.plan.model import Instance
 
 _lock = BoundedSemaphore(1)
@@ -72,24 +72,19 @@ def _guarded(state: Any, run: Run) -> bool:
 
 
 def _roll(run: Run) -> None:
-    pending = [
-        change for change in run.pending() if change.role == "rollout" and not change.subject.startswith("release")
-    ]
-    due = due_instances(run.plan, pending)
-    services = {name: Services(run, name) for name in {change.host for change in (*pending, *due.values())}}
-    for service in services.values():
-        service.ready()
+    """The steps, then what the managers are still due, then the whole ladder."""
+    pending, found = rollout_changes(run), steps_of(run)
+    reread(run, run.wanted)
+    walk = Walk(run)
     for change in pending:
-        if change.action == "remove":
-            _remove(services[change.host], change.data)
-    for batch in batches(run.plan, due):
-        _restart(run, services, batch, due)
+        walk.on(change.host)
+    walk.walk(found)
     for change in pending:
         if change.action == "enable":
-            _enable(services[change.host], change)
-    _settle(run, set(due))
-    reread(run, services)
-    print_limits(run, services)
+            _enable(walk.on(change.host), change)
+    _settle(run, {one.name for step in found for one in step.instances})
+    reread(run, run.wanted)
+    print_limits(run, walk.services)
 
 
 def _enable(service: Services, change: Change) -> None:
@@ -111,25 +106,6 @@ def _settle(run: Run, seen: set[str]) -> None:
     """Wait for what is still coming up by itself, so that verification asks what can answer."""
     waiting = [instance for instance in _unsettled(run) if instance.name not in seen]
     wait_started(run, {one.host: Services(run, one.host) for one in waiting}, waiting)
-
-
-def _remove(service: Services, instance: str) -> None:
-    logger.info(f"    {service.host.name}: removing {instance}")
-    service.forget(instance)
-    folder, files = service.manager.folder, service.plan.paths["services"]
-    doomed = [f"{files}/{instance}.{kind}" for kind in ("env", "run", "secret")]
-    check(service.host, ["rm", "-f", f"{folder}/{service.manager.file_name(instance)}", *doomed])
-
-
-def _restart(run: Run, services: dict[str, Services], batch: list[Instance], due: dict[str, Change]) -> None:
-    for instance in batch:
-        service, change = services[instance.host], due[instance.name]
-        logger.info(f"    {instance.host}: {change.action} {instance.name} ({change.reason})")
-        if change.action == "restart":
-            service.stop(instance)
-    for instance in batch:
-        services[instance.host].start(instance.name)
-    wait_started(run, services, batch)
 
 
 @deploy("Record")

@@ -15,6 +15,7 @@ from slipway.plan.model import Instance
 
 POLL_S = 1.0
 SAY_EVERY_S = 5.0
+COMING = ("process", "ports", "health", "agent")  # rungs that may yet hold while an instance comes up
 
 
 def wait_started(run: Run, services: dict[str, Services], instances: list[Instance]) -> None:
@@ -24,7 +25,7 @@ def wait_started(run: Run, services: dict[str, Services], instances: list[Instan
         elapsed = time.monotonic() - began
         for instance in list(waiting):
             result = _look(run, services[instance.host], instance)
-            if result["ok"]:
+            if result["ok"] or result["rung"] not in COMING:
                 logger.info(f"    {instance.host}: {instance.name} is up after {elapsed:.0f} s")
                 waiting.remove(instance)
             elif _hopeless(result, elapsed, instance):
@@ -40,7 +41,7 @@ def _look(run: Run, service: Services, instance: Instance) -> dict[str, Any]:
     question = {**worker_question(run, instance), "timeout_s": 20}
     output = ask_agent(service.host, service.plan, "verify", request={"workers": [question]})
     rows = [json.loads(line) for line in output.stdout if line.startswith("{")]
-    return rows[-1] if rows else {"rung": "process", "ok": False, "detail": output.said}
+    return rows[-1] if rows else {"rung": "agent", "ok": False, "detail": output.said}
 
 
 def _hopeless(result: dict[str, Any], elapsed: float, instance: Instance) -> bool:

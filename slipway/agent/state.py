@@ -21,10 +21,11 @@ import time
 import xmlrpc.client
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 NOTES = os.path.join(".cache", "slipway")  # below a checkpoint; no engine reads it
 SMALL = 64 * 1024 * 1024  # bytes up to which a folder is hashed on each look; beyond it sizes and stamps must do
-MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG", "SLIPWAY_SECRETS")
+MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG", "SLIPWAY_SECRETS", "SLIPWAY_ROLE", "SLIPWAY_URL")
 LIMITS = {"Max locked memory": "memlock", "Max open files": "nofile"}
 
 
@@ -36,7 +37,8 @@ def read_state(request: dict[str, Any]) -> dict[str, Any]:
     what differs. checkpoints: paths of fetched ones -> absent, partial or complete, and what differs.
     builds: paths of builds -> absent, incomplete, complete or damaged. services: {manager, names, control} -> state,
     pid, config. ports: numbers -> who listens. users: names -> whether they exist.
-    disks: paths -> free bytes. listings: folders -> their entries' names.
+    disks: paths -> free bytes. listings: folders -> their entries' names. live: instances of `deployment` that run,
+    in whichever plan, with their marks. routers: URLs -> the workers each sends to, by URL; None when it is silent.
     """
     return {
         "files": {
@@ -51,6 +53,8 @@ def read_state(request: dict[str, Any]) -> dict[str, Any]:
         "users": {name: user_exists(name) for name in request.get("users", [])},
         "disks": {path: free_bytes(path) for path in request.get("disks", [])},
         "listings": {path: listing(path) for path in request.get("listings", [])},
+        "live": live_instances(request.get("deployment", "")),
+        "routers": {url: router_workers(url) for url in request.get("routers", [])},
     }
 
 
@@ -377,6 +381,32 @@ def process_marks(pid: int) -> dict[str, str]:
         return {}
     pairs = dict(entry.split("=", 1) for entry in entries if "=" in entry)
     return {mark[len("SLIPWAY_") :].lower(): pairs[mark] for mark in MARKS if mark in pairs}
+
+
+def live_instances(deployment: str) -> dict[str, dict[str, str]]:
+    """By name; a worker is many processes, of which one is enough."""
+    found: dict[str, dict[str, str]] = {}
+    for name in os.listdir("/proc") if deployment else ():
+        marks = process_marks(int(name)) if name.isdigit() else {}
+        if marks.get("deployment") == deployment and marks.get("instance"):
+            found.setdefault(marks["instance"], marks)
+    return found
+
+
+def router_workers(url: str) -> Any:
+    """URL -> role and whether the router takes it for healthy."""
+    parts = urlsplit(url)
+    try:
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+        connection.request("GET", "/workers")
+        with connection.getresponse() as response:
+            rows = json.loads(response.read())["workers"]
+        return {
+            row["url"].rstrip("/"): {"role": row.get("worker_type", ""), "healthy": bool(row.get("is_healthy"))}
+            for row in rows
+        }
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return None
 
 
 def port_owners(ports: list[int]) -> dict[str, Any]:

@@ -139,8 +139,11 @@ class VerifySettings:
 
 @dataclass(frozen=True)
 class RolloutSettings:
-    """How a deployment that serves is changed. Times are seconds."""
+    """How a deployment that serves is changed. skew: workers of a role that may be out at once. Times are seconds."""
 
+    strategy: str
+    skew: int
+    drain_s: int
     lock_wait_s: int
     lock_expires_s: int
     confirm_s: int

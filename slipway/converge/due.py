@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.plan.model import Instance, Plan
+from slipway.services.interface import RenderedFile
 
 from .change import Action, Change
-from .wanted import Wanted
+from .wanted import Wanted, without_workers
 
 State = Mapping[str, Any]
 Due = tuple[Action, str] | None
@@ -28,6 +29,22 @@ def due_services(plan: Plan, wanted: Wanted, state: State, before: list[Change])
             yield Change(wanted.host.name, "rollout", action, f"instance {instance.name}", reason, data=instance)
     for name in wanted.manager.companions if instances else ():
         yield from _companion(wanted, name, state["services"][name])
+    for instance in instances:
+        if instance.role == "router":
+            yield from _workers(plan, instance, state["routers"].get(instance.serves_at))
+
+
+def _workers(plan: Plan, router: Instance, known: Mapping[str, Any] | None) -> Iterator[Change]:
+    """What a running router must be told: it is not started anew for a worker that comes or goes."""
+    if known is None:
+        return
+    wanted = {one.serves_at for one in plan.serving("prefill", "decode", "unified")}
+    lacking, surplus = sorted(wanted - set(known)), sorted(set(known) - wanted)
+    if lacking or surplus:
+        reasons = [f"it does not send to {', '.join(lacking)}"] if lacking else []
+        reasons += [f"it sends to {', '.join(surplus)}"] if surplus else []
+        subject = f"workers of {router.name}"
+        yield Change(router.host, "rollout", "update", subject, "; ".join(reasons), data=router)
 
 
 def _reload(wanted: Wanted, state: State, before: list[Change]) -> Iterator[Change]:
@@ -81,9 +98,15 @@ def _used(wanted: Wanted, instance: Instance, service: Mapping[str, Any], state:
     for file in wanted.files:
         if file.path not in wanted.reads[instance.name] or not file.differs(state["files"][file.path]):
             continue
+        if instance.role == "router" and _same_but_for_workers(file, state["files"][file.path]):
+            continue
         if service.get("since", 0.0) > state["files"][file.path].get("changed", 0.0) - SLACK_S:
             return "restart", f"it may have read {file.path} as it was found"
     return None
+
+
+def _same_but_for_workers(file: RenderedFile, found: Mapping[str, Any]) -> bool:
+    return "text" in found and without_workers(found["text"]) == without_workers(file.text)
 
 
 def _at_boot(service: Mapping[str, Any]) -> Due:

@@ -31,6 +31,8 @@ def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
         "ports": sorted({port for one in instances for port in (*one.ports.values(), *one.reserved.values())}),
         "users": [host.user],
         "disks": [host.paths["root"]],
+        "deployment": plan.deployment,
+        "routers": [one.serves_at for one in instances if one.role == "router"],
         "listings": [
             wanted.manager.folder,
             host.paths["releases"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -40,6 +41,8 @@ class Wanted:
     marks: dict[str, str]
 
 
+# As slipway/plan/arguments.py writes them.
+_WORKER_FLAGS = re.compile(r" --prefill \S+ \S+| --decode \S+| --worker-urls(?: '?http\S+)+")
 Secrets = Mapping[str, Mapping[str, str]]  # instance -> variable -> value
 
 
@@ -87,9 +90,15 @@ def _role(instance: Instance) -> str:
     return "router" if instance.role == "router" else "worker"
 
 
+def without_workers(text: str) -> str:
+    """A router's definition without the workers it begins with: those it is told while it runs, see roles/rollout."""
+    return _WORKER_FLAGS.sub("", text)
+
+
 def _hash(instance: Instance, files: list[RenderedFile]) -> str:
     digest = hashlib.sha256()
-    for part in [*(file.text for file in files), *(f"{k}={v}" for k, v in sorted(instance.env.items()))]:
+    texts = [without_workers(file.text) if instance.role == "router" else file.text for file in files]
+    for part in [*texts, *(f"{k}={v}" for k, v in sorted(instance.env.items()))]:
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:16]
 

@@ -50,6 +50,7 @@ def _instance(rank: Rank, deployment: str) -> Instance:
         settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus, _programs(host, build)
     )
     ports = _served(rank)
+    serves_at = "" if rank.node.rank else f"http://{endpoint(host.address, ports['http'])}"
     return Instance(
         name=rank.name,
         role=rank.placed.role,
@@ -58,9 +59,9 @@ def _instance(rank: Rank, deployment: str) -> Instance:
         gpus=rank.node.gpus,
         ports=ports if rank.node.rank == 0 else {"http": ports["http"]},
         argv=argv,
-        env=marked(env, rank.name, deployment),
+        env=marked(env, rank.name, deployment, rank.placed.role, serves_at),
         build=build,
-        serves_at="" if rank.node.rank else f"http://{endpoint(host.address, ports['http'])}",
+        serves_at=serves_at,
         start_budget_s=settings.start_budget_s,
         drain_s=settings.drain_s,
         clean_exit=clean_exit(rank.decided.kind.engine.version),
@@ -119,9 +120,10 @@ def _reserved(rank: Rank) -> dict[str, int]:
     return {} if rank.placed.request.cpu else {use: port for use, port in meeting.items() if port is not None}
 
 
-def marked(env: Mapping[str, str], name: str, deployment: str) -> dict[str, str]:
-    """By these a live process tells whose it is."""
-    return {**env, "SLIPWAY_DEPLOYMENT": deployment, "SLIPWAY_INSTANCE": name}
+def marked(env: Mapping[str, str], name: str, deployment: str, role: str, serves_at: str) -> dict[str, str]:
+    """By these a live process tells whose it is, and where the routers know it, also when no plan has it any more."""
+    marks = {"SLIPWAY_DEPLOYMENT": deployment, "SLIPWAY_INSTANCE": name, "SLIPWAY_ROLE": role}
+    return {**env, **marks, **({"SLIPWAY_URL": serves_at} if serves_at else {})}
 
 
 def router_instance(
@@ -140,9 +142,10 @@ def router_instance(
     env = arguments.router_env(router, f"{host.paths['cache']}/{build}")
     reached = host.address if router.host in ("0.0.0.0", "::") else router.host  # noqa: S104
     taken = {"http": ports.router or router.port, "metrics": ports.metrics or router.metrics_port}
+    serves_at = f"http://{endpoint(reached, router.port)}"
     return Instance(
         name=placed.name, role="router", host=host.name, address=reached, gpus=(), ports=taken, argv=argv,
-        env=marked(env, placed.name, settings.deployment), build=build,
-        serves_at=f"http://{endpoint(reached, router.port)}", start_budget_s=router.start_budget_s,
+        env=marked(env, placed.name, settings.deployment, "router", serves_at), build=build,
+        serves_at=serves_at, start_budget_s=router.start_budget_s,
         drain_s=30, clean_exit="0", settings={}, rank=0, leader=placed.name, reserved={}, placed="",
     )  # fmt: skip

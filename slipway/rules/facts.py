@@ -35,7 +35,7 @@ _NOTHING = object()
 # What differs between workers that are alike, and what rows therefore may not ask about.
 PLACED = frozenset(
     {"host", "port", "disaggregation_bootstrap_port", "nccl_port", "dist_init_addr", "node_rank", "model_path"}
-    | {"SGLANG_HOST_IP", "TMPDIR", "CUDA_VISIBLE_DEVICES", "SLIPWAY_INSTANCE"}
+    | {"SGLANG_HOST_IP", "TMPDIR", "CUDA_VISIBLE_DEVICES", "SLIPWAY_INSTANCE", "SLIPWAY_URL"}
 )
 
 

@@ -57,6 +57,8 @@ def converged(plan):
         "users": {host.user: True},
         "disks": {},
         "listings": {path: [] for path in request.get("listings", [])},
+        "live": {},
+        "routers": {url: {one.serves_at: {} for one in plan.of("prefill", "decode")} for url in request["routers"]},
     }
 
 
@@ -137,3 +139,44 @@ def test_a_full_disk_does_not_stop_what_installs_nothing(plan, converged):
     state["disks"] = {"/opt/slipway": 0}
 
     assert changes(plan, converged) == []
+
+
+def router_of(state):
+    return next(iter(state["routers"].values()))
+
+
+def test_a_router_that_lacks_a_worker_is_told_and_not_restarted(plan, converged):
+    _, state = converged
+    url = router_of(state).popitem()[0]
+
+    found = changes(plan, converged)
+    assert found == ["update workers of router-0"]
+    router_of(state)["http://10.0.0.9:1"] = {}
+    reason = next(iter(changes_on(plan, converged[0], FACTS, state))).reason
+    assert reason == f"it does not send to {url}; it sends to http://10.0.0.9:1"
+
+
+def test_a_silent_router_is_not_judged_by_its_list(plan, converged):
+    converged[1]["routers"] = dict.fromkeys(converged[1]["routers"])
+
+    assert changes(plan, converged) == []
+
+
+def test_a_worker_that_moves_changes_the_file_of_the_router_and_not_its_process(plan, converged):
+    wanted, state = converged
+    path = next(file.path for file in wanted.files if file.path.endswith(("router-0.run", "router-0.service")))
+    text = state["files"][path]["text"].replace("http://127.0.0.1:30100", "http://127.0.0.1:30999")
+    state["files"][path].update(text=text, sha256=hashlib.sha256(text.encode()).hexdigest())
+
+    found = changes(plan, converged)
+    assert f"update {path}" in found
+    assert "restart instance router-0" not in found
+
+
+def test_any_other_edit_of_what_the_router_read_restarts_it(plan, converged):
+    wanted, state = converged
+    path = next(file.path for file in wanted.files if file.path.endswith(("router-0.run", "router-0.service")))
+    text = state["files"][path]["text"] + "# edited\n"
+    state["files"][path].update(text=text, sha256=hashlib.sha256(text.encode()).hexdigest())
+
+    assert "restart instance router-0" in changes(plan, converged)

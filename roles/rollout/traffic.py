@@ -1,0 +1,131 @@
+"""Who gets traffic: takes workers out of the routers, waits for what they have in hand, puts workers in.
+
+Routers are spoken to from their own hosts, as they may listen there alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyinfra import logger
+
+from roles.remote import RemoteError, ask_agent
+from roles.run import Run
+from slipway.plan.model import Instance, Plan
+from slipway.rollout import Live
+
+WORKER_TYPES = {"unified": "regular"}  # what smg calls the roles
+POLL_S = 0.5
+SAY_EVERY_S = 5.0
+TOLD_S = 60  # a router takes a worker for healthy within a moment, as the worker is verified before
+
+
+class Traffic:
+    """The running routers of a deployment, and the workers that they are to send to at the moment, by URL."""
+
+    def __init__(self, run: Run, live: Iterable[Live]) -> None:
+        self.run = run
+        self.routers = [one for one in run.plan.of("router") if self._answers(one)]
+        self.serving: dict[str, Live] = {one.url: one for one in live if one.url and one.role != "router"}
+
+    def _answers(self, router: Instance) -> bool:
+        return self.run.states[router.host]["routers"].get(router.serves_at) is not None
+
+    def tidy(self) -> None:
+        """Routers forget workers of which nothing runs any more, and get back those that somebody left out."""
+        for router in self.routers:
+            known = set(self.run.states[router.host]["routers"][router.serves_at])
+            dead, lost = sorted(known - set(self.serving)), sorted(set(self.serving) - known)
+            if dead or lost:
+                self._tell(router, remove=dead, add=[self._spec(self.serving[url]) for url in lost])
+
+    def leave(self, leaving: Iterable[Live], limit_s: int) -> None:
+        """No router sends them anything new; then wait for what they have in hand, up to a limit. RemoteError."""
+        urls = [one.url for one in leaving if one.url in self.serving]
+        for router in self.routers if urls else ():
+            self._tell(router, remove=urls)
+        workers = [self.serving.pop(url) for url in urls]
+        self._drain(workers, limit_s)
+
+    def enter(self, workers: Iterable[Instance]) -> None:
+        """Every router sends to them too. Raises RemoteError when one does not take them for healthy."""
+        fresh = [Live(one.name, one.host, one.role, one.serves_at) for one in workers if one.serves]
+        self.serving.update({one.url: one for one in fresh})
+        for router in self.routers:
+            self._tell(router, add=[self._spec(one) for one in fresh])
+
+    def started(self, router: Instance) -> None:
+        """A router that was started has its workers by its command line."""
+        if router not in self.routers:
+            self.routers.append(router)
+
+    def as_it_stands(self) -> Plan:
+        """The plan with the workers that are to get traffic now; some may still be as an earlier plan had them."""
+        plan = self.run.plan
+        by_role = {one.role: one for one in reversed(plan.instances) if one.serves}
+        workers = tuple(
+            replace(by_role.get(one.role, plan.instances[0]), name=one.name, role=one.role, serves_at=url)
+            for url, one in self.serving.items()
+        )
+        return replace(plan, instances=(*workers, *plan.of("router")))
+
+    # ---- routers
+
+    def _spec(self, one: Live) -> dict[str, Any]:
+        """As POST /workers of the router takes it."""
+        spec: dict[str, Any] = {"url": one.url, "worker_type": WORKER_TYPES.get(one.role, one.role)}
+        planned = next((worker for worker in self.run.plan.instances if worker.serves_at == one.url), None)
+        port = planned.ports.get("bootstrap") if planned else self.run.notes.get("bootstrap", {}).get(one.url)
+        return {**spec, "bootstrap_port": port} if one.role == "prefill" and port else spec
+
+    def _tell(self, router: Instance, **what: Any) -> Mapping[str, Any]:
+        host, plan = self.run.hosts[router.host], self.run.plan.host(router.host)
+        request = {"url": router.serves_at, "timeout_s": TOLD_S, **what}
+        output = ask_agent(host, plan, "router", request=request)
+        try:
+            answer: dict[str, Any] = json.loads(output.stdout[-1])
+        except (ValueError, IndexError):
+            raise RemoteError(f"{router.name} on {router.host} could not be told its workers: {output.said}") from None
+        if answer["error"]:
+            raise RemoteError(f"{router.name} on {router.host}: {answer['error']}")
+        return dict(answer["workers"])
+
+    # ---- requests in hand
+
+    def _drain(self, workers: list[Live], limit_s: int) -> None:
+        """Until each says twice that it has nothing in hand: one that was just chosen may still be on its way."""
+        began, said, idle = time.monotonic(), 0.0, dict.fromkeys((one.url for one in workers), 0)
+        waiting = list(workers)
+        while waiting:
+            time.sleep(POLL_S)
+            counts = {one.url: self._in_hand(one) for one in waiting}
+            idle.update({url: idle[url] + 1 if not count else 0 for url, count in counts.items()})
+            waiting = [one for one in waiting if idle[one.url] < 2]
+            elapsed = time.monotonic() - began
+            if waiting and elapsed > limit_s:
+                self._late(waiting, counts, limit_s)
+                return
+            if waiting and elapsed - said >= SAY_EVERY_S:
+                said = elapsed
+                numbers = ", ".join(f"{one.name} {counts[one.url]}" for one in waiting)
+                logger.info(f"    draining, {elapsed:.0f} of {limit_s} s: running requests: {numbers}")
+
+    def _in_hand(self, one: Live) -> int | None:
+        """None when it does not tell; then the engine's own end, which waits for its requests, must do."""
+        output = ask_agent(self.run.hosts[one.host], self.run.plan.host(one.host), "load", one.url)
+        try:
+            count: int | None = json.loads(output.stdout[-1])["running"]
+        except (ValueError, IndexError, KeyError):
+            return None
+        return count
+
+    def _late(self, waiting: list[Live], counts: Mapping[str, int | None], limit_s: int) -> None:
+        for one in waiting:
+            logger.warning(
+                f"    {one.name} still has {counts[one.url]} request(s) after rollout.drain_s {limit_s} s: it is told "
+                "to stop, and cut when its own drain_s is over too"
+            )

@@ -1,0 +1,122 @@
+"""Walks the steps of a rollout over the hosts, one after the other, and stops at the first that fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from pyinfra import logger
+
+from roles.ladder import Row, climb_router, climb_workers, explain, ladder_of, show
+from roles.remote import RemoteError, check
+from roles.rollout.start import wait_started
+from roles.rollout.traffic import Traffic
+from roles.rollout.watch import after_step, before_step
+from roles.run import Run, live_of, policy_of
+from roles.services import Services
+from slipway.plan.model import Instance
+from slipway.rollout import Step
+
+
+class RungError(RemoteError):
+    """A step was made, and what it started is not as it must be. rows: what was found."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        bad = next(row for row in rows if not row.ok)
+        super().__init__(f"{bad.subject}, rung {bad.rung}: {bad.detail}")
+        self.rows = rows
+
+
+class Walk:
+    """One rollout. Raises RemoteError, RungError among them, where it stops."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.policy = policy_of(run)
+        self.services: dict[str, Services] = {}
+        self.traffic = Traffic(run, live_of(run))
+
+    def walk(self, steps: Sequence[Step]) -> None:
+        """All of them."""
+        if steps:
+            self.traffic.tidy()
+        for number, step in enumerate(steps, 1):
+            logger.info(f"    step {number} of {len(steps)}: {step.kind} {', '.join(step.names)}{_why(step)}")
+            before_step(self.run, step)
+            self._make(step)
+            after_step(self.run, step)
+
+    def on(self, host: str) -> Services:
+        """The services of one host, whose manager has read its definitions."""
+        if host not in self.services:
+            self.services[host] = Services(self.run, host)
+            self.services[host].ready()
+        return self.services[host]
+
+    def _make(self, step: Step) -> None:
+        began = time.monotonic()
+        if step.outage:
+            logger.warning(f"    OUTAGE of {' and '.join(step.outage)} begins: no other serves")
+        self.traffic.leave(step.leaving, self.policy.drain_s)
+        if step.kind == "remove":
+            self._remove(step)
+            return
+        if step.kind != "start":
+            self._stop(step.instances)
+        self._start(step.instances)
+        self._enter(step)
+        if step.outage:
+            logger.warning(f"    OUTAGE of {' and '.join(step.outage)} over: {time.monotonic() - began:.1f} s")
+        self.prove_routers()
+
+    def _stop(self, instances: Sequence[Instance]) -> None:
+        for instance in instances:
+            logger.info(f"    {instance.host}: stop {instance.name}")
+            self.on(instance.host).stop(instance)
+
+    def _start(self, instances: Sequence[Instance]) -> None:
+        for instance in instances:
+            logger.info(f"    {instance.host}: start {instance.name}")
+            self.on(instance.host).start(instance.name)
+        wait_started(self.run, {one.host: self.on(one.host) for one in instances}, list(instances))
+
+    def _enter(self, step: Step) -> None:
+        """Workers get traffic when their own rungs hold."""
+        workers = [one for one in step.instances if one.role != "router"]
+        self._hold(climb_workers(ladder_of(self.run), workers))
+        for router in step.instances:
+            if router.role == "router":
+                self.traffic.started(router)
+        self.traffic.enter(workers)
+
+    def prove_routers(self) -> None:
+        """The rungs of every router, against the workers that are to get traffic now."""
+        ladder = ladder_of(self.run, self.traffic.as_it_stands(), self.run.wanted)
+        for router in self.traffic.routers if self._complete() else ():
+            self._hold(climb_router(ladder, router))
+
+    def _complete(self) -> bool:
+        """Whether each role that the plan has is served; else the routers cannot be ready."""
+        roles = {one.role for one in self.traffic.serving.values()}
+        return roles >= {one.role for one in self.run.plan.serving("prefill", "decode", "unified")}
+
+    def _hold(self, rows: list[Row]) -> None:
+        if all(row.ok for row in rows):
+            return
+        show(rows)
+        explain(ladder_of(self.run), rows)
+        raise RungError(rows)
+
+    def _remove(self, step: Step) -> None:
+        for one in step.leaving:
+            logger.info(f"    {one.host}: remove {one.name}")
+            service = self.on(one.host)
+            service.forget(one.name)
+            folder, files = service.manager.folder, service.plan.paths["services"]
+            doomed = [f"{files}/{one.name}.{kind}" for kind in ("env", "run", "secret")]
+            check(service.host, ["rm", "-f", f"{folder}/{service.manager.file_name(one.name)}", *doomed])
+
+
+def _why(step: Step) -> str:
+    reasons = list(dict.fromkeys(step.reasons.values()))
+    return f" ({'; '.join(reasons[:2])})" if reasons else ""

@@ -1,0 +1,75 @@
+"""How many requests a worker has in hand, by its own word. usage: load URL; prints {"running": N, or null: not told}.
+
+Asked are /v1/loads (answers 500 on the CPU engine), /get_load (gone since SGLang 0.5.21) and the gauges of /metrics,
+whichever answers first. Standard library only, Python 3.9+.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, Optional
+from urllib.parse import urlsplit
+
+QUEUES = (
+    "prefill_bootstrap_queue_reqs",
+    "prefill_inflight_queue_reqs",
+    "decode_prealloc_queue_reqs",
+    "decode_transfer_queue_reqs",
+)
+GAUGES = re.compile(
+    r"^sglang:num_(?:running|queue|prefill_bootstrap_queue|prefill_inflight_queue|decode_prealloc_queue|"
+    r"decode_transfer_queue)_reqs(?:\{[^}]*\})? ([0-9.e+]+)$",
+    re.MULTILINE,
+)
+
+
+def get(url: str, path: str) -> str:
+    """The text of a 200; an OSError for anything else."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    connection.request("GET", path)
+    with connection.getresponse() as response:
+        text = response.read().decode("utf-8", "replace")
+        if response.status != 200:
+            raise OSError(f"{path} answers {response.status}")
+        return text
+
+
+def by_loads(url: str) -> int:
+    """/v1/loads: running, waiting, and on their way between prefill and decode."""
+    rows: list[dict[str, Any]] = json.loads(get(url, "/v1/loads?include=all"))["loads"]
+    between = (row.get("disaggregation") or {} for row in rows)
+    own = sum(int(row["num_running_reqs"]) + int(row.get("num_waiting_reqs", 0)) for row in rows)
+    return own + sum(int(queues.get(name) or 0) for queues in between for name in QUEUES)
+
+
+def by_load(url: str) -> int:
+    """/get_load of older releases."""
+    return sum(int(row["num_reqs"]) for row in json.loads(get(url, "/get_load")))
+
+
+def by_metrics(url: str) -> int:
+    """The gauges; there are none without --enable-metrics."""
+    found = GAUGES.findall(get(url, "/metrics"))
+    if not found:
+        raise OSError("no gauges")
+    return int(sum(float(value) for value in found))
+
+
+def running(url: str) -> Optional[int]:  # noqa: UP045 - Python 3.9
+    """The first answer that can be understood."""
+    sources: list[Callable[[str], int]] = [by_loads, by_load, by_metrics]
+    for source in sources:
+        try:
+            return source(url)
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
+if __name__ == "__main__":
+    print(json.dumps({"running": running(sys.argv[1])}))

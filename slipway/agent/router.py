@@ -1,0 +1,113 @@
+"""Tells a running router which workers it has. usage: router < REQUEST, JSON; prints one JSON line.
+
+url: the router's. remove: URLs of workers that get no new request. add: workers, each {url, worker_type,
+bootstrap_port}, and of those the router waits until they are healthy. timeout_s: for all of it.
+Answers {"workers": {url: {"role", "healthy", "load", "bootstrap_port"}}, "error": ""}.
+
+As smg 1.13.0 was seen to behave: a removal is a job that marks the worker, sleeps drain_settle_secs (5 by default) and
+then removes whatever is registered at the URL - also a worker that was added there meanwhile. So the wait is set to 0
+before, and nothing is added until the old one is gone. Running requests finish either way.
+Standard library only, Python 3.9+.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+POLL_S = 0.05
+
+
+class RouterError(Exception):
+    """What the router did not do."""
+
+
+class Router:
+    """One router's HTTP interface, until a deadline."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self.url = url
+        self.end = time.monotonic() + timeout_s
+
+    def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and JSON of one request. Raises RouterError when there is no answer."""
+        parts = urlsplit(self.url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+        data = json.dumps(body).encode() if body is not None else None
+        try:
+            connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+            with connection.getresponse() as response:
+                text = response.read().decode("utf-8", "replace")
+                return response.status, json.loads(text or "{}")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise RouterError(f"{self.url} does not answer {method} {path}: {type(error).__name__} {error}") from None
+
+    def workers(self) -> dict[str, dict[str, Any]]:
+        """The router's list, by URL."""
+        status, found = self.call("GET", "/workers")
+        if status != 200 or "workers" not in found:
+            raise RouterError(f"{self.url} does not tell its workers: {status} {found}")
+        return {row["url"].rstrip("/"): row for row in found["workers"]}
+
+    def remove(self, url: str) -> None:
+        """Until the router does not have it any more."""
+        row = self.workers().get(url)
+        if row is None:
+            return
+        if row.get("status") != "draining":  # somebody's removal is under way otherwise
+            self.call("PATCH", f"/workers/{row['id']}", {"health": {"drain_settle_secs": 0}})
+            time.sleep(2 * POLL_S)
+            self.call("DELETE", f"/workers/{row['id']}")
+        self.wait(lambda: url not in self.workers(), f"still sends to {url}, which it was told to leave")
+
+    def add(self, spec: dict[str, Any]) -> None:
+        """Until the router has it and takes it for healthy."""
+        url = spec["url"]
+        if self.workers().get(url, {}).get("status") == "draining":
+            self.remove(url)
+        if url not in self.workers():
+            status, said = self.call("POST", "/workers", spec)
+            if status not in (202, 409):
+                raise RouterError(f"{self.url} does not take {url}: {status} {said.get('error', said)}")
+        self.wait(lambda: bool(self.workers().get(url, {}).get("is_healthy")), f"does not take {url} for healthy")
+
+    def wait(self, condition: Any, complaint: str) -> None:
+        """Poll. Raises RouterError with the complaint after the deadline."""
+        while not condition():
+            if time.monotonic() > self.end:
+                raise RouterError(f"{self.url} {complaint}")
+            time.sleep(POLL_S)
+
+
+def told(request: dict[str, Any]) -> dict[str, Any]:
+    """Do what is asked for; the router's list afterwards, or why not."""
+    router = Router(request["url"], request.get("timeout_s", 30))
+    try:
+        for url in request.get("remove", []):
+            router.remove(url)
+        for spec in request.get("add", []):
+            router.add(spec)
+        return {"workers": {url: described(row) for url, row in router.workers().items()}, "error": ""}
+    except RouterError as error:
+        return {"workers": {}, "error": str(error)}
+
+
+def described(row: dict[str, Any]) -> dict[str, Any]:
+    """What a rollout needs of one row."""
+    return {"role": row.get("worker_type", ""), "healthy": bool(row.get("is_healthy")), "load": row.get("load", 0),
+            "bootstrap_port": row.get("bootstrap_port")}  # fmt: skip
+
+
+def main() -> int:
+    """One request; 1 when it was not done."""
+    answer = told(json.load(sys.stdin))
+    print(json.dumps(answer))
+    return 1 if answer["error"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""In which order instances are started, restarted and removed, and what must go together.
+
+Prefill comes before the decodes that hold state on it, one worker of a role at a time where the role has a second;
+those that have no second go together, in one announced outage instead of several. Routers come last, when all that
+they are given to wait for is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from slipway.converge.change import Change
+from slipway.plan.model import Instance, Plan
+
+from .model import Live, Policy, Step
+
+WORKERS = ("prefill", "decode", "unified")
+
+
+def due_instances(plan: Plan, changes: Iterable[Change]) -> dict[str, Change]:
+    """Starts and restarts by instance. The ranks of one worker find each other at start: if one is due, all are."""
+    due = {change.data.name: change for change in changes if change.action in ("start", "restart")}
+    leaders = {instance.leader for instance in plan.instances if instance.name in due}
+    for instance in plan.instances:
+        if instance.leader in leaders and instance.name not in due:
+            reason = f"another rank of {instance.leader} is started anew"
+            subject = f"instance {instance.name}"
+            due[instance.name] = Change(instance.host, "rollout", "restart", subject, reason, data=instance)
+    return due
+
+
+def steps(plan: Plan, changes: Sequence[Change], live: Sequence[Live], policy: Policy) -> tuple[Step, ...]:
+    """The whole rollout. changes: of all hosts. live: what runs now, on whichever host."""
+    return tuple(_Order(plan, changes, live, policy).steps())
+
+
+class _Order:
+    """What the steps are worked out from; `standing` are the workers that serve at that point, by role."""
+
+    def __init__(self, plan: Plan, changes: Sequence[Change], live: Sequence[Live], policy: Policy) -> None:
+        self.plan, self.live, self.policy = plan, live, policy
+        self.due = due_instances(plan, changes)
+        gone = {(change.host, change.data) for change in changes if change.action == "remove"}
+        self.gone = [one for one in live if (one.host, one.name) in gone]
+        self.missing = [Live(name, host, "", "") for host, name in sorted(gone) if not self._runs(host, name)]
+        self.joins = [change for change in changes if change.action == "update" and change.role == "rollout"]
+        self.standing = {role: self._standing(role) for role in WORKERS}
+
+    def _runs(self, host: str, name: str) -> bool:
+        return any((one.host, one.name) == (host, name) for one in self.live)
+
+    def _standing(self, role: str) -> set[tuple[str, str]]:
+        down = {(one.data.host, one.data.name) for one in self.due.values() if one.action == "start"}
+        return {(one.host, one.name) for one in self.live if one.role == role and one.url} - down
+
+    def steps(self) -> Iterator[Step]:
+        """Room is made, what is down starts, what is there already is replaced, what is left over goes."""
+        early = [one for one in self.gone if self._in_the_way(one)]
+        yield from self._removals([*self.missing, *early])
+        yield from self._starts()
+        yield from self._restarts()
+        yield from self._removals([one for one in self.gone if one not in early])
+        yield from self._join()
+        yield from self._routers()
+
+    # ---- what comes and goes
+
+    def _in_the_way(self, gone: Live) -> bool:
+        """Whether something that is to be started on its host may need its GPUs or its port."""
+        starting = [one.data for one in self.due.values() if one.data.host == gone.host and one.data.role != "router"]
+        return any(one.gpus or gone.url.endswith(f":{one.ports.get('http')}") for one in starting)
+
+    def _removals(self, gone: Sequence[Live]) -> Iterator[Step]:
+        for leader, host in dict.fromkeys((one.leader, one.host) for one in gone):
+            ranks = tuple(one for one in gone if (one.leader, one.host) == (leader, host))
+            reasons = {one.name: "the plan no longer has it" for one in ranks}
+            yield Step("remove", (), ranks, reasons, self._without(ranks))
+            self._leave(ranks)
+
+    def _starts(self) -> Iterator[Step]:
+        """What is down has nothing to lose: all of it at once."""
+        workers = [ranks for ranks in self._due_workers() if not self._serving(ranks)]
+        down = tuple(rank for ranks in workers for rank in ranks)
+        if down:
+            yield Step("start", down, (), self._reasons(down))
+            self._enter(down)
+
+    def _restarts(self) -> Iterator[Step]:
+        serving = [ranks for ranks in self._due_workers() if self._serving(ranks) and ranks[0].role != "router"]
+        for group in self._groups(serving):
+            instances = tuple(rank for ranks in group for rank in ranks)
+            leaving = self._live_of(instances)
+            yield Step("restart", instances, leaving, self._reasons(instances), self._without(leaving))
+            self._leave(leaving)
+            self._enter(instances)
+
+    def _groups(self, serving: list[list[Instance]]) -> Iterator[list[list[Instance]]]:
+        """Workers that go together."""
+        if self.policy.strategy == "recreate":
+            yield from [serving] if serving else []
+            return
+        lonely = [ranks for ranks in serving if len(self.standing[ranks[0].role]) < 2]
+        for role in WORKERS:
+            of_role = [ranks for ranks in serving if ranks[0].role == role]
+            if lonely and of_role and of_role[0] in lonely:
+                yield lonely
+                lonely = []
+            elif of_role and len(self.standing[role]) > 1:
+                most = min(self.policy.skew, len(self.standing[role]) - 1)
+                yield from (of_role[at : at + most] for at in range(0, len(of_role), most))
+
+    def _join(self) -> Iterator[Step]:
+        """Routers whose list of workers no step before has put right."""
+        reasons = {change.data.name: change.reason for change in self.joins}
+        if reasons and not self.due and not self.gone:
+            yield Step("join", (), (), reasons)
+
+    def _routers(self) -> Iterator[Step]:
+        routers = [ranks for ranks in self._due_workers() if ranks[0].role == "router" and self._serving(ranks)]
+        others = [one for one in self.live if one.role == "router"]
+        for ranks in routers:
+            outage = ("router",) if len(others) < 2 else ()
+            yield Step("router", tuple(ranks), self._live_of(ranks), self._reasons(ranks), outage)
+
+    # ---- what is asked of the state
+
+    def _due_workers(self) -> list[list[Instance]]:
+        """What is due, by worker and with all its ranks, in the plan's order."""
+        workers: dict[str, list[Instance]] = {}
+        for instance in self.plan.instances:
+            if instance.name in self.due:
+                workers.setdefault(instance.leader, []).append(instance)
+        return list(workers.values())
+
+    def _serving(self, ranks: Sequence[Instance]) -> bool:
+        return any(self.due[rank.name].action == "restart" for rank in ranks)
+
+    def _reasons(self, instances: Iterable[Instance]) -> dict[str, str]:
+        return {one.name: self.due[one.name].reason for one in instances}
+
+    def _live_of(self, instances: Sequence[Instance]) -> tuple[Live, ...]:
+        wanted = {(one.host, one.name) for one in instances}
+        return tuple(one for one in self.live if (one.host, one.name) in wanted)
+
+    def _without(self, leaving: Sequence[Live]) -> tuple[str, ...]:
+        """Roles that have nobody left while these are out; a role that nobody served before is none of them."""
+        names = {(one.host, one.name) for one in leaving}
+        return tuple(role for role, serving in self.standing.items() if serving and serving <= names)
+
+    def _leave(self, leaving: Sequence[Live]) -> None:
+        for one in leaving:
+            self.standing.get(one.role, set()).discard((one.host, one.name))
+
+    def _enter(self, instances: Sequence[Instance]) -> None:
+        for one in instances:
+            if one.role in self.standing and one.serves:
+                self.standing[one.role].add((one.host, one.name))
