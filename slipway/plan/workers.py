@@ -46,10 +46,8 @@ def _instance(rank: Rank, deployment: str) -> Instance:
     own = _own_settings(rank)
     argv = (*_program(host, build), *spell(rank.decided.known, own), *rank.decided.flags)
     cache, tmp = f"{host.paths['cache']}/{build}", instance_tmp(host.paths, deployment, rank.name)
-    env = arguments.worker_env(
-        settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus, _programs(host, build)
-    )
-    ports = _served(rank)
+    programs, ports = _programs(host, build), _served(rank)
+    env = arguments.worker_env(settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus, programs)
     serves_at = "" if rank.node.rank else f"http://{endpoint(host.address, ports['http'])}"
     return Instance(
         name=rank.name,
