@@ -11,6 +11,7 @@ from pyinfra.api.host import Host
 from roles.remote import RemoteError, ask_agent, check, execute
 from slipway.config.deployment import Deployment
 from slipway.converge.wanted import Wanted
+from slipway.knowledge.log_patterns import matchers
 from slipway.plan.model import HostPlan, Instance, Plan
 from slipway.plan.paths import instance_tmp
 from slipway.services import Manager, Supervisor
@@ -85,14 +86,26 @@ class Services:
         if not output.ok:
             raise RemoteError(f"{instance} could not be stopped: {output.said}")
 
+    def read_log(self, instance: str, patterns: bool = True, **request: Any) -> dict[str, Any]:
+        """What slipway/agent/logs.py finds in an instance's output; `error` says why it could not look."""
+        asked = {
+            "source": self.manager.log_source(instance),
+            "sealed": [self.manager.secrets_path(instance)],
+            "patterns": list(matchers()) if patterns else [],
+            **request,
+        }
+        output = ask_agent(self.host, self.plan, "logs", request=asked)
+        nothing = {"lines": [], "last": "", "new": 0, "starts": 0, "matches": {}, "throughput": None, "up_s": None}
+        try:
+            found: dict[str, Any] = json.loads(output.stdout[-1])
+        except (ValueError, IndexError):
+            return {**nothing, "cursor": None, "error": output.said}
+        return {**nothing, "cursor": None, **found}
+
     def last_lines(self, instance: str, lines: int = 20) -> list[str]:
         """The end of an instance's output."""
-        output = ask_agent(self.host, self.plan, "logs", *self.manager.logs(instance, lines))
-        try:
-            found: list[str] = json.loads(output.stdout[-1])
-        except (ValueError, IndexError):
-            return []
-        return found[-lines:]
+        found: list[str] = self.read_log(instance, patterns=False, lines=lines, max_bytes=256 * 1024)["lines"]
+        return found
 
 
 def worker_question(deployed: Deployed, instance: Instance) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyinfra import logger
 
+from roles.logs import hint
 from roles.remote import RemoteError, ask_agent
 from roles.run import Run
 from roles.services import Services, worker_question
@@ -54,10 +55,11 @@ def _fail(service: Services, instance: Instance, result: dict[str, Any], elapsed
     logger.error(f"    last lines of {instance.name} on {instance.host}:")
     for line in service.last_lines(instance.name):
         logger.error(f"      {line}")
+    said = hint(service, instance.name, within_s=elapsed + 2)
     late = f" (start budget {instance.start_budget_s} s)" if elapsed > instance.start_budget_s else ""
     raise RemoteError(
         f"{instance.name} on {instance.host} did not come up in {elapsed:.0f} s{late}: "
-        f"rung {result['rung']}: {result['detail']}"
+        f"rung {result['rung']}: {result['detail']}" + (f". Its log says: {said}" if said else "")
     )
 
 

@@ -135,6 +135,7 @@ class VerifySettings:
     known_answers: str | None
     max_tokens: int
     request_timeout_s: int
+    log_window_s: int
 
 
 @dataclass(frozen=True)

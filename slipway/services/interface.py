@@ -113,8 +113,8 @@ class Manager(ABC):
         """Stop and no longer start at boot; the files are removed by the caller."""
 
     @abstractmethod
-    def logs(self, instance: str, lines: int) -> list[str]:
-        """Print the last lines of an instance's output."""
+    def log_source(self, instance: str) -> dict[str, str]:
+        """Where an instance's output is, as slipway/agent/logs.py takes it."""
 
     def limits(self, instance: Instance) -> Limits:
         """What its process must be able to have."""

@@ -87,6 +87,6 @@ class Supervisor(Manager):
         service = self.service(instance)
         return [self._ctl("stop", service), self._ctl("remove", service)]
 
-    def logs(self, instance: str, lines: int) -> list[str]:
-        """From the log file."""
-        return ["tail", "-n", str(lines), self.log_path(instance)]
+    def log_source(self, instance: str) -> dict[str, str]:
+        """A file, which supervisord rotates."""
+        return {"kind": "file", "path": self.log_path(instance)}

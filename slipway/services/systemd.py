@@ -101,7 +101,6 @@ class Systemd(Manager):
         """Stop and disable."""
         return [["systemctl", "disable", "--quiet", "--now", self.service(instance)]]
 
-    def logs(self, instance: str, lines: int) -> list[str]:
-        """From the journal."""
-        unit = self.service(instance)
-        return ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", str(lines), "-u", unit]
+    def log_source(self, instance: str) -> dict[str, str]:
+        """The journal."""
+        return {"kind": "journal", "unit": self.service(instance)}

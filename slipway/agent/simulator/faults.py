@@ -110,7 +110,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("watchdog-log", "a scheduler watchdog time-out in the log", "63"),
     Fault("jit-failure-log", "a failed JIT compilation in the log", "59, 61"),
     Fault("oom-log", "an out-of-memory retraction in the log", "68"),
-    Fault("transfer-log", "a KVTransferError in the log", "25"),
+    Fault("transfer-log", "a KVTransferError in the log with every fifth request, all of which are answered", "25"),
     # the end
     Fault("ignores-sigterm", "SIGTERM changes nothing", "65"),
     Fault("cuts-at-sigterm", "SIGTERM ends the process at once, cutting streams", "65"),

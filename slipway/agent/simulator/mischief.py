@@ -9,8 +9,10 @@ import sys
 from typing import NoReturn
 
 from .faults import Faults
-from .logbook import Log
+from .logbook import KNOWN_BAD, Log
 from .web import ConnectionCutError
+
+TRANSFER_EVERY = 5  # requests a line of transfer-log
 
 
 class EngineError(Exception):
@@ -33,6 +35,8 @@ class Mischief:
     async def before(self, running: int, samples: int) -> None:
         """Called once for each client request; `running` counts those already in the engine."""
         self._seen += 1
+        if self._faults.on("transfer-log") and self._seen % TRANSFER_EVERY == 0:
+            self._log.scheduler(KNOWN_BAD["transfer-log"])
         self._die(running)
         self._refuse(running)
         await self._hang(samples)

@@ -1,0 +1,54 @@
+"""Whether a log is free of known-bad lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from slipway.knowledge.log_patterns import most_telling, passing
+
+Found = Mapping[str, Any]
+
+
+def verdict(found: Found, passing_s: float = math.inf) -> tuple[bool, str]:
+    """Whether the rung `logs` holds, and why: errors fail it, warnings and notes are told.
+
+    found: the answer of slipway/agent/logs.py. passing_s: lines older than this that a restart of the other side of a
+    pair explains are told only.
+    """
+    if found.get("error"):
+        return False, str(found["error"])
+    alarms = {name: match for name, match in found["matches"].items() if match["kind"] == "alarm"}
+    errors = {
+        name: match
+        for name, match in alarms.items()
+        if match["severity"] == "error" and not (passing(name) and (match["age_s"] or 0.0) > passing_s)
+    }
+    if errors:
+        return False, _worst(errors)
+    told = [f"{name} ({match['count']})" for name, match in alarms.items()]
+    lines = f"{found['new']} line(s) read"
+    beyond = f", {found['skipped'] / 1e6:.0f} MB before them were not" if found.get("skipped") else ""
+    return True, f"{lines}{beyond}, none known-bad" + (f"; of note: {', '.join(told)}" if told else "")
+
+
+def passing_after(found: Iterable[Found], settled_s: float, settle_s: float) -> float:
+    """Seconds of age beyond which trouble between the two sides of a pair belongs to their last restart.
+
+    found: what was read of all instances. settled_s: how long ago it was proven that they had found each other again.
+    settle_s: how long that may take after the newest of them was up.
+    """
+    newest = min((one["up_s"] for one in found if one.get("up_s") is not None), default=math.inf)
+    return max(settled_s, newest - settle_s)
+
+
+def _worst(errors: Mapping[str, Any]) -> str:
+    """The most telling error with its line and cure, and the names of the others."""
+    telling = most_telling(errors)
+    assert telling is not None
+    match = errors[telling.id]
+    times = f" ({match['count']} times)" if match["count"] > 1 else ""
+    others = sorted(set(errors) - {telling.id})
+    more = f". Also in it: {', '.join(others)}" if others else ""
+    return f"{telling.id}{times}: {telling.hint}{more}. Line: {match['line']}"
