@@ -133,8 +133,11 @@ class _Reader:
         self.errors.append(ConfigError(name, 0, "", found, allowed, hint))
 
     def _check_names(self) -> None:
-        """A file for a group or host that does not exist would be ignored in silence: refuse it."""
-        known = {"group_vars": {"all", *self.groups}, "host_vars": set(self.host_names())}
+        """A file for a group or host that does not exist would be ignored in silence: refuse it.
+
+        Files of roles without hosts are no mistake: several inventories in one folder share group_vars.
+        """
+        known = {"group_vars": {"all", *ROLES, *self.groups}, "host_vars": set(self.host_names())}
         for path in self.sources:
             kind, name = path.parent.name, path.stem
             if name not in known[kind]:

@@ -53,7 +53,7 @@ CASES = {
     ),
     "unknown group": (
         {"group_vars/decod.yml": "decode: {tp: 1}\n"},
-        "group_vars/decod.yml: got unknown group decod; must be one of all, decode, prefill, router\n"
+        "group_vars/decod.yml: got unknown group decod; must be one of all, decode, prefill, router, unified\n"
         "    hint: did you mean decode?",
     ),
     "unknown host": (
