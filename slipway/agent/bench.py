@@ -1,7 +1,8 @@
 """Runs a sweep: every cell that is not recorded yet, in order, one line of results.jsonl each.
 
-usage: bench run FOLDER REPEAT    FOLDER/sweep.json says what; prints progress, writes done.json last
+usage: bench run FOLDER REPEAT    up to this repeat; FOLDER/sweep.json says what; prints progress, writes done.json last
        bench state FOLDER         one JSON line: what the folder holds
+       bench news JOB OFFSET      one JSON line: what the job has said since, and how it is
 
 Killed at any point, it goes on with the first cell that has no record. The API key, if there is one, lies in
 FOLDER/key, readable by its owner alone, and is removed at the end. Standard library only, Python 3.9+.
@@ -30,6 +31,7 @@ from slipway.agent.bench_record import (
     request_line,
     write_json,
 )
+from slipway.agent.job import status as job_status
 from slipway.agent.load.cell import Cell, Client
 from slipway.agent.load.clocks import Clocks
 from slipway.agent.load.crew import CrewError
@@ -223,19 +225,41 @@ def state(folder: str) -> dict[str, Any]:
                 found[name.partition(".")[0]] = json.load(file)
         except (OSError, ValueError):
             found[name.partition(".")[0]] = None
-    lines = read_lines(os.path.join(folder, RESULTS))
-    found["recorded"] = [[line["repeat"], line["cell"], line["status"]] for line in lines]
+    found["files"] = sorted(os.listdir(folder))
     return found
+
+
+def news(job: str, offset: int) -> dict[str, Any]:
+    """Whole lines of a job's log from an offset on, the offset after them, and the job's status."""
+    status = job_status(job)
+    try:
+        with open(os.path.join(job, "log"), "rb") as file:
+            file.seek(offset)
+            data = file.read(65536)
+    except OSError:
+        data = b""
+    whole = data.rpartition(b"\n")[0]
+    lines = whole.decode("utf-8", "replace").splitlines()
+    return {"lines": lines, "offset": offset + (len(whole) + 1 if whole else 0), "job": {"rc": None, **status}}
+
+
+def ended_repeats(folder: str) -> int:
+    """How many repeats came to their end."""
+    return int((state(folder)["done"] or {}).get("repeat", 0))
 
 
 def main(arguments: list[str]) -> int:
     """Run one call."""
-    if arguments[0] == "state":
-        print(json.dumps(state(arguments[1])))
+    if arguments[0] in ("state", "news"):
+        print(json.dumps(state(arguments[1]) if arguments[0] == "state" else news(arguments[1], int(arguments[2]))))
         return 0
     folder = arguments[1]
     try:
-        Sweep(folder, int(arguments[2])).run()
+        for repeat in range(ended_repeats(folder) + 1, int(arguments[2]) + 1):
+            Sweep(folder, repeat).run()
+    except (OSError, ValueError, KeyError) as error:
+        print(f"the sweep stopped: {type(error).__name__}: {error}", flush=True)
+        return 1
     finally:
         if os.path.exists(os.path.join(folder, KEY)):
             os.remove(os.path.join(folder, KEY))

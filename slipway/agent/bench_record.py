@@ -64,8 +64,12 @@ def over(amount: float | None, number: int) -> float | None:
 
 def append_line(path: str, value: Any) -> None:
     """One JSON line at the end of a file, on the disk before this returns."""
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(value) + "\n")
+    with open(path, "a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            torn = file.read(1) != b"\n"  # a crash left half a line, which must not swallow this one
+            file.write(b"\n" if torn else b"")
+        file.write(json.dumps(value).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 

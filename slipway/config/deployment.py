@@ -152,6 +152,27 @@ class RolloutSettings:
 
 
 @dataclass(frozen=True)
+class BenchSettings:
+    """How throughput and latency are measured. sweeps: by name; times are seconds, limits of slo milliseconds."""
+
+    sweep: str
+    sweeps: Mapping[str, Mapping[str, Any]]
+    client: str
+    host: str | None
+    api: str
+    processes: int | None
+    slo: Mapping[str, float | None]
+    ignore_eos: bool
+    flush: bool
+    details: bool
+    seed: str | None
+    extra: Mapping[str, Any]
+    timeout_s: int
+    silence_s: int
+    deadline_s: int
+
+
+@dataclass(frozen=True)
 class HostSettings:
     """Everything that was said about one host. roles: the groups of it that name roles, in house order."""
 
@@ -169,6 +190,7 @@ class HostSettings:
     router: RouterSettings
     verify: VerifySettings
     rollout: RolloutSettings
+    bench: BenchSettings
     waive: Mapping[str, str]
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from .deployment import (
     ROLES,
     WORKER_ROLES,
+    BenchSettings,
     Deployment,
     EngineSettings,
     HostSettings,
@@ -165,7 +166,7 @@ def _override_source(overrides: Mapping[str, Any]) -> Source:
     return source
 
 
-_EQUAL_ON_ALL_HOSTS = ("deployment", "rollout", "verify", "waive")
+_EQUAL_ON_ALL_HOSTS = ("bench", "deployment", "rollout", "verify", "waive")
 
 
 def _unequal(merged: Mapping[str, Merged]) -> list[ConfigError]:
@@ -206,6 +207,7 @@ class _Builder:
             router=self._section(RouterSettings, data, "router"),
             verify=self._section(VerifySettings, data, "verify"),
             rollout=self._section(RolloutSettings, data, "rollout"),
+            bench=self._section(BenchSettings, data, "bench"),
             waive=freeze(self._plain(data, "waive")),
         )
 

@@ -58,11 +58,12 @@ def starts_of(words: list[str]) -> list[int]:
 
 
 def vocabulary_of(tokenizer: str | None) -> list[str]:
-    """Words to draw from. tokenizer: path of a tokenizer.json, or None. Raises OSError, ValueError."""
-    if not tokenizer:
+    """Words to draw from. tokenizer: path of a tokenizer.json, if there is one. Raises ValueError."""
+    try:
+        with open(tokenizer or "", encoding="utf-8") as file:
+            words = whole_words(json.load(file))
+    except OSError:
         return PLAIN
-    with open(tokenizer, encoding="utf-8") as file:
-        words = whole_words(json.load(file))
     return words if len(words) >= len(PLAIN) else PLAIN
 
 
