@@ -53,7 +53,14 @@ SOUND: tuple[tuple[dict[str, list[str]], Config], ...] = (
     (TWO, {"model": {"path": "kimi-k2-int4"}, "worker": FREE | {"tp": 16, "nnodes": 2}}),
     (GPU, {"hardware": "DGX-Spark", "worker": {"tp": 1}}),
     ({"unified": ["h1"], "router": ["h1"]}, {"hardware": "4xL40S"}),
-    (ONE, {"model": {"path": "tiny"}, "hardware": None, "engine": {"version": "0.5.13", "device": "cpu"}}),
+    (
+        ONE,
+        {
+            "model": {"path": "tiny"},
+            "hardware": None,
+            "engine": {"version": "0.5.13", "device": "cpu", "extra_packages": []},
+        },
+    ),
 )
 STRANGE: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 3, 7, 64, 65535, 65536, 2**31, 2**63, 10**30, -(10**30), 0.0, 1.5, 1e308,

@@ -24,6 +24,7 @@ from roles.inventory import opened_inventory, option
 from roles.probe import Probe
 from roles.remote import BROKEN
 from roles.secrets import SecretsError, read_secrets
+from slipway.builds.locking import LockError, lock_builds
 from slipway.config.deployment import Deployment
 from slipway.converge.change import Change
 from slipway.converge.compare import changes_on
@@ -81,7 +82,7 @@ def current() -> Run:
     """The run, made on first use. Raises RefusedError when a host or the plan has errors."""
     with _lock:
         if not _started:
-            run = _gather()
+            run = _gather(locking=True)
             _started.append(run)
             _refuse_errors(run.plan)
             _unseal(run)
@@ -98,15 +99,23 @@ def inspect() -> Run:
     return _started[0]
 
 
-def _gather() -> Run:
-    """Facts of all hosts, and the plan made from them."""
+def _gather(locking: bool = False) -> Run:
+    """Facts of all hosts, and the plan made from them. locking: packages that have no lock yet get one first."""
     hosts = {host.name: host for host in state.inventory}
     _refuse_unreachable(hosts)
     opened = opened_inventory(Path(current_host.data.slipway_inventory))
     probes = _ask(hosts, {name: ("hardware", {}) for name in hosts})
     facts = {name: read_facts(probe) for name, probe in probes.items()}
+    opened = _locked(opened, facts) if locking else opened
     plan = opened.plan(facts)
     return Run(plan, opened, facts, {name: wanted_on(plan, name) for name in hosts}, {}, hosts)
+
+
+def _locked(opened: Opened, facts: dict[str, HostFacts]) -> Opened:
+    try:
+        return lock_builds(opened, facts, lambda line: click.echo(f"--> Slipway: {line}", err=True))
+    except (LockError, OSError) as error:
+        raise RefusedError(f"the engine's packages cannot be locked: {error}; nothing was changed") from None
 
 
 def _unseal(run: Run) -> None:

@@ -11,6 +11,7 @@ A build that is not complete is removed and made anew; a complete one is never t
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -21,6 +22,7 @@ import time
 import zipfile
 from typing import Any
 
+from slipway.agent import sources
 from slipway.agent.gates import normal, unmet
 from slipway.agent.patch import lines_about, patch_wheel
 from slipway.agent.patch_git import clone, patch_checkout
@@ -178,7 +180,7 @@ def from_git(request: dict[str, Any]) -> list[Applied]:
 def source_step(request: dict[str, Any], folder: str) -> list[str]:
     """Install a source folder; a locked build has all that it depends on already."""
     python, uv = os.path.join(request["path"], "venv/bin/python"), find_uv(request)
-    flags = [*(["--no-deps"] if request["locked"] else []), *source_flags(request), folder]
+    flags = [*(["--no-deps"] if request["locked"] else []), *sources.source_flags(request["sources"]), folder]
     if uv:
         return [uv, "pip", "install", "-q", "--no-config", "--python", python, *flags]
     pip = [request["pip"], "-m", "pip", "--python", python] if request.get("pip") else [python, "-m", "pip"]
@@ -191,17 +193,17 @@ def uv_steps(uv: str, python: str, venv: str, wanted: str, request: dict[str, An
     --require-hashes would refuse a local version, such as 2.13.0+cpu, for which uv takes no hash of 2.13.0.
     """
     locked = ["--no-deps"] if request["locked"] else []
-    target = ["--python", os.path.join(venv, "bin/python")]
+    flags = ["--python", os.path.join(venv, "bin/python"), *locked, *sources.source_flags(request["sources"])]
     return [
         [uv, "venv", "-q", "--no-config", "--allow-existing", "--python", python, venv],
-        [uv, "pip", "install", "-q", "--no-config", *target, *locked, *source_flags(request), "-r", wanted],
+        [uv, "pip", "install", "-q", "--no-config", *flags, "-r", wanted],
     ]
 
 
 def pip_steps(_tool: str, python: str, venv: str, wanted: str, request: dict[str, Any]) -> list[list[str]]:
     """The same with what every Python has."""
     locked = ["--no-deps", "--require-hashes"] if request["locked"] else []
-    flags = ["--no-compile", "--progress-bar", "off", *locked, *source_flags(request), "-r", wanted]
+    flags = ["--no-compile", "--progress-bar", "off", *locked, *sources.source_flags(request["sources"]), "-r", wanted]
     own, lender = os.path.join(venv, "bin/python"), request.get("pip")
     if lender:  # its pip works into an environment that has none
         return [
@@ -211,34 +213,10 @@ def pip_steps(_tool: str, python: str, venv: str, wanted: str, request: dict[str
     return [[python, "-m", "venv", venv], [own, "-m", "pip", "install", *flags]]
 
 
-def source_flags(request: dict[str, Any]) -> list[str]:
-    """Where packages come from, as both tools spell it."""
-    sources = request["sources"]
-    if sources.get("wheelhouse"):
-        return ["--no-index", "--find-links", sources["wheelhouse"]]
-    flags = {"--index-url": "index_url", "--extra-index-url": "extra_index_url", "--find-links": "find_links"}
-    return [part for flag, key in flags.items() if sources.get(key) for part in (flag, sources[key])]
-
-
 def environment(request: dict[str, Any]) -> dict[str, str]:
-    """Ours, with the caches below ROOT and what pip is configured with told to uv, which looks at none of it."""
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    env.update({"UV_CACHE_DIR": request["path"] + ".uv-cache", "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"})
-    for setting, name in (("find-links", "UV_FIND_LINKS"), ("index-url", "UV_DEFAULT_INDEX")):
-        value = pip_setting(request["python"], setting)
-        if value and not request["sources"].get(setting.replace("-", "_")):
-            env.setdefault(name, value)
-    return env
-
-
-def pip_setting(python: str, name: str) -> str | None:
-    """One of pip's global settings; the environment variable wins, as it does for pip."""
-    variable = os.environ.get("PIP_" + name.upper().replace("-", "_"))
-    if variable:
-        return variable.split()[0]
-    call_ = [python, "-m", "pip", "config", "get", f"global.{name}"]
-    done = subprocess.run(call_, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
-    return done.stdout.split()[0] if done.returncode == 0 and done.stdout.split() else None
+    """For every step, with uv's cache below ROOT."""
+    cache = {"UV_CACHE_DIR": request["path"] + ".uv-cache"}
+    return sources.environment(request["sources"], cache, request["python"])
 
 
 def find_uv(request: dict[str, Any]) -> str | None:
@@ -352,6 +330,7 @@ def record(request: dict[str, Any], seconds: float, applied: list[Applied]) -> N
         "host": platform.node(),
         "seconds": round(seconds, 1),
         "python": request["python"],
+        "lock": hashlib.sha256(request["requirements"].encode()).hexdigest() if request["locked"] else None,
         "patches": [one.record() for one in applied],
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

@@ -188,6 +188,7 @@ class Asked:
     """What the configuration says of a build beyond its recipe and version; the fields as in Build.
 
     extra: more requirement lines. named_lock: text of engine.lock. machine: architecture of the host.
+    left_out: packages that a lock must not have, for another CUDA.
     """
 
     sources: Sources = field(default_factory=Sources)
@@ -199,6 +200,7 @@ class Asked:
     pip_check_known: Mapping[str, str] = field(default_factory=dict)
     named_lock: str | None = None
     machine: str = "x86_64"
+    left_out: tuple[str, ...] = ()
 
 
 def make_build(recipe: Recipe, version: str, python: str, asked: Asked, locks: Locks = NO_LOCKS) -> Build:
@@ -250,8 +252,9 @@ def _requirements(
 
 
 def _dropped(recipe: Recipe, asked: Asked) -> tuple[str, ...]:
-    """Packages that come from elsewhere: the engine from its repository, torch and its own from the base Python."""
-    return (*((recipe.distribution,) if asked.git else ()), *(recipe.base_brings if asked.base else ()))
+    """What a lock must not have: the engine itself on git, torch and its own over a base Python, other lanes."""
+    own = (recipe.distribution,) if asked.git else ()
+    return (*own, *(recipe.base_brings if asked.base else ()), *asked.left_out)
 
 
 def requirements_of(recipe: Recipe, version: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slipway.builds.lanes import lane_findings
 from slipway.builds.locks import Locks, name_of, unhashed, wrong_entries
 from slipway.builds.recipe import Build, recipe_named
 from slipway.builds.wheels import pinned
@@ -22,6 +23,10 @@ def build_findings(engine: EngineSettings, host: HostPlan, locks: Locks) -> Iter
         return
     yield from _named(engine, build, host.name, locks)
     yield from _base(build, host.name)
+    yield from lane_findings(engine, host.name)
+    if build.wants_lock:
+        text = f"the packages of {build.id} are not locked yet; with its lock it gets another name"
+        yield Finding("lock-wanted", "note", host.name, text, "a deploy resolves it once; slipway lock does so now")
 
 
 def _named(engine: EngineSettings, build: Build, subject: str, locks: Locks) -> Iterator[Finding]:

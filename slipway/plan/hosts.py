@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from slipway.builds.lanes import left_out
 from slipway.builds.locks import Locks, with_hashes
 from slipway.builds.recipe import (
     NO_LOCKS,
@@ -49,8 +50,8 @@ def plan_host(
     recipe = engine_recipe(host.engine)
     paths = host_paths(host_root(host, facts), host.deployment)
     manager = _manager(host, facts)
-    python = facts.interpreter(host.engine.python)
-    base = host.engine.base_python if host.workers else None
+    architecture = (machine.hardware.machine if machine.hardware else "") or facts.machine
+    asked = _engine_asked(host, facts, recipe, architecture, (series, files, locks))
     simulated = host.engine.kind == "simulator"
     return HostPlan(
         name=host.name,
@@ -58,14 +59,22 @@ def plan_host(
         paths=paths,
         manager=manager,
         user=host.service.user or ("slipway" if manager == "systemd" else facts.login),
-        python=base or (python.path if python else "python3"),
-        builds=_builds(host, facts, manager, recipe, _engine_asked(host, facts, recipe, (series, files, locks)), locks),
+        python=_python(host, facts),
+        builds=_builds(host, facts, manager, recipe, asked, locks),
         simulator=f"simulator-{agent_digest()}" if simulated and host.workers else None,
         checkpoint=_checkpoint(host, paths, files),
         system_libraries=recipe.system_libraries if recipe and host.workers and not simulated else {},
         restart_delay_s=host.service.restart_delay_s,
         hardware=machine.hardware.describe() if machine.hardware else "",
     )
+
+
+def _python(host: HostSettings, facts: HostFacts) -> str:
+    """What makes environments and runs agents: the base Python where there is one."""
+    if host.workers and host.engine.base_python:
+        return host.engine.base_python
+    python = facts.interpreter(host.engine.python)
+    return python.path if python else "python3"
 
 
 def _manager(host: HostSettings, facts: HostFacts) -> str:
@@ -96,8 +105,8 @@ def _builds(
 Read = tuple[Series | None, Mapping[str, Files | str], Locks]  # what was read beside the configuration
 
 
-def _engine_asked(host: HostSettings, facts: HostFacts, recipe: Recipe | None, read: Read) -> Asked:
-    """What is said of the engine's build."""
+def _engine_asked(host: HostSettings, facts: HostFacts, recipe: Recipe | None, machine: str, read: Read) -> Asked:
+    """What is said of the engine's build. machine: architecture."""
     engine, (series, files, locks) = host.engine, read
     return Asked(
         sources=Sources(engine.index_url, engine.extra_index_url, engine.find_links, engine.wheelhouse),
@@ -108,7 +117,8 @@ def _engine_asked(host: HostSettings, facts: HostFacts, recipe: Recipe | None, r
         base=_base(engine, recipe) if engine.base_python and recipe else None,
         pip_check_known=engine.pip_check_known,
         named_lock=_named_lock(engine, facts, files, locks),
-        machine=facts.machine,
+        machine=machine,
+        left_out=left_out(engine),
     )
 
 
