@@ -55,7 +55,8 @@ def before(run: Run, moment: str) -> None:
     for path in _hooks(run, f"pre-{moment}"):
         problem = _run(run, path, f"pre-{moment}", {})
         if problem:
-            raise RefusedError(f"{path} {problem}; nothing was changed")
+            untouched = "nothing that serves was touched" if moment == "rollout" else "nothing was changed"
+            raise RefusedError(f"{path} {problem}; {untouched}")
 
 
 def after(run: Run, moment: str, result: str) -> None:

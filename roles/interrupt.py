@@ -48,8 +48,9 @@ def in_hand(what: str) -> Iterator[None]:
 
 
 def check_interrupted(run: Run) -> None:
-    """Raises RemoteError when an end was asked for."""
-    if "interrupted" in run.notes:
+    """Raises RemoteError when an end was asked for; once, as what is then put back must come to its end."""
+    if "interrupted" in run.notes and not run.notes.get("heeded"):
+        run.notes["heeded"] = True
         raise RemoteError(f"stopped by {run.notes['interrupted']}")
 
 

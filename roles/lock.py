@@ -151,14 +151,16 @@ def _refusal(run: Run, name: str, found: dict[str, Any]) -> str:
 
 def _described(holder: dict[str, Any]) -> str:
     """Who, from where, what and since when."""
-    origin = f"{holder.get('who', 'unknown')}@{holder.get('from', 'unknown')} pid {holder.get('pid', '?')}"
+    if "pid" not in holder:
+        return f"{holder.get('who', 'unknown')} ({holder.get('what', 'a run')})"
+    origin = f"{holder.get('who', 'unknown')}@{holder.get('from', 'unknown')} pid {holder['pid']}"
     return f"{origin} ({holder.get('what', 'a run')} since {holder.get('since', 'unknown')})"
 
 
 def _ask(run: Run, name: str, request: dict[str, Any]) -> dict[str, Any]:
     """One call of the lock's program. Raises RefusedError when it cannot be run."""
     folder = run.plan.host(name).paths["deployment"]
-    output = execute(run.hosts[name], [*inline("lock"), json.dumps({**request, "folder": folder})])
+    output = execute(run.hosts[name], [*inline("hold"), json.dumps({**request, "folder": folder})])
     try:
         answer: dict[str, Any] = json.loads(output.stdout[-1])
     except (ValueError, IndexError):
@@ -248,4 +250,4 @@ def _give_back(run: Run, lock: Lock) -> None:
 def _give_back_on(run: Run, name: str, lock: Lock) -> None:
     request = {"action": "release", "id": lock.holder["id"], "made": lock.made.pop(name)}
     folder = run.plan.host(name).paths["deployment"]
-    execute(run.hosts[name], [*inline("lock"), json.dumps({**request, "folder": folder})])
+    execute(run.hosts[name], [*inline("hold"), json.dumps({**request, "folder": folder})])

@@ -18,6 +18,8 @@ from pyinfra import state as running
 from pyinfra.api import FunctionCommand, deploy, operation
 from pyinfra.api.host import Host
 
+from roles.hooks import after, before
+from roles.interrupt import in_hand
 from roles.remote import RemoteError, check
 from roles.rollout.start import wait_started
 from roles.rollout.walk import Walk
@@ -51,7 +53,7 @@ def roll(run: Run, changes: list[Change]) -> Generator[Any, None, None]:
 
 
 def _once(state: Any, host: Host, run: Run) -> bool:
-    with _lock:
+    with _lock, in_hand("rollout"):
         if "rollout" not in run.notes:
             run.notes["rollout"] = _guarded(state, run)
     return bool(run.notes["rollout"])
@@ -64,10 +66,13 @@ def _guarded(state: Any, run: Run) -> bool:
         logger.error(f"    an earlier step failed on {', '.join(failed)}: nothing that serves was touched")
         return False
     try:
+        before(run, "rollout")
         _roll(run)
     except (RemoteError, RefusedError) as error:
         logger.error(f"    rollout stopped: {error}")
+        after(run, "rollout", "failed")
         return False
+    after(run, "rollout", "ok")
     return True
 
 

@@ -15,6 +15,7 @@ from pyinfra.api import deploy, operation
 from roles.remote import RemoteError, ask_agent, ensure_agent
 from roles.run import Run
 from roles.services import worker_question
+from roles.status.records import history_lines, rate_words, recent_lines
 from slipway.plan.model import Instance
 
 HEALTH_TIMEOUT_S = 20
@@ -40,14 +41,31 @@ def table(run: Run) -> Generator[Any, None, None]:
 
 
 def _lines(run: Run, name: str) -> list[str]:
+    plan = run.plan.host(name)
     pending = [change for change in run.changes[name] if change.role != "rollout" or change.action != "create"]
     lines = [f"{name}: {_release(run, name)}; a deploy would make {len(pending)} change(s)"]
     lines += [f"  {change}" for change in pending[:20]]
     try:
-        ensure_agent(run.hosts[name], run.plan.host(name))
+        ensure_agent(run.hosts[name], plan)
+        told = _told(run, name)
     except RemoteError as error:
         return [*lines, f"  {error}"]
-    return lines + [_instance(run, instance) for instance in run.plan.on(name)]
+    lines += [_instance(run, instance, told["rates"].get(instance.name)) for instance in run.plan.on(name)]
+    lines += [f"  {line}" for line in recent_lines(told)]
+    return [*lines, *history_lines(told)] if name == run.plan.hosts[0].name else lines
+
+
+def _told(run: Run, name: str) -> dict[str, Any]:
+    """What the host's own records and its workers' metrics say."""
+    plan = run.plan.host(name)
+    workers = {one.name: one.serves_at for one in run.plan.on(name) if one.serves and one.role != "router"}
+    request = {"folder": plan.paths["deployment"], "workers": workers}
+    output = ask_agent(run.hosts[name], plan, "status", request=request)
+    try:
+        told: dict[str, Any] = json.loads(output.stdout[-1])
+    except (ValueError, IndexError):
+        raise RemoteError(f"the host's records could not be read: {output.said}") from None
+    return told
 
 
 def _release(run: Run, name: str) -> str:
@@ -57,12 +75,12 @@ def _release(run: Run, name: str) -> str:
     return f"deployment {run.plan.deployment}, release {found['target'].rpartition('/')[2]}"
 
 
-def _instance(run: Run, instance: Instance) -> str:
+def _instance(run: Run, instance: Instance, rates: dict[str, Any] | None) -> str:
     service = run.states[instance.host]["services"][run.wanted[instance.host].manager.service(instance.name)]
     since = service.get("since")
     uptime = f"up {_duration(time.time() - since)}" if since else ""
     parts = [f"  {instance.name:<12}", f"{service['state']:<9}", f"pid {service['pid']:<8}", f"{uptime:<12}"]
-    return " ".join([*parts, _health(run, instance), instance.serves_at])
+    return " ".join([*parts, _health(run, instance), instance.serves_at, *rate_words(rates)])
 
 
 def _health(run: Run, instance: Instance) -> str:

@@ -7,6 +7,7 @@ run_pyinfra, run_slipway, start_pyinfra    the programs, run where the controlle
 wheelhouse   the wheels of the router and of uv, downloaded once and kept outside the tree
 deployed     examples/staging on a lab of its own, for the whole session; tests leave it as it was
 site         the same, for a test that breaks something: put back afterwards
+pairs        two prefill and two decode workers on a lab of its own; tests change what serves, and leave it serving
 bare         hosts as newly installed, for a whole deploy
 """
 
@@ -29,6 +30,7 @@ from slipway.builds.recipe import recipe_named, requirements_of
 from tests.cache import cache_folder
 from tests.staging.lab import Lab, missing
 from tests.staging.lab.commands import Done
+from tests.staging.pairs import make_pairs
 from tests.staging.site import Site, fill_wheelhouse
 
 HERE = Path(__file__).parent
@@ -162,6 +164,18 @@ def site(deployed: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
     if not deployed.healthy:
         deployed.lab.reset()
         assert deployed.answers()
+
+
+@pytest.fixture(scope="session")
+def pairs(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Lab(ADDRESSES, prefix=f"stg{os.getpid()}p") as lab:
+        folder = tmp_path_factory.mktemp("pairs")
+        plain = Site(lab, wheelhouse, folder, {"service.restart_delay_s": 1})
+        site = make_pairs(plain, folder / "site", rollout__confirm_s=10)
+        ran = site.deploy()
+        assert ran.rc == 0, ran.out
+        yield site
+    assert lab.leftovers() == []
 
 
 @pytest.fixture

@@ -85,12 +85,13 @@ class Site:
 
     def impatient(self) -> Site:
         """The same inventory, that takes a connection for dead after seconds: for tests that cut a cable."""
-        inventory = self.folder / "inventory.py"
+        inventory = self.folder / "impatient.py"
         quick = (
             "_login |= {'ssh_paramiko_connect_kwargs': __import__('roles.transport').transport.connect_kwargs(1, 4)}\n"
         )
-        inventory.write_text(EXAMPLE.read_text().replace("\nrouter = ", f"\n{quick}\nrouter = "))
-        (self.folder / "group_vars").symlink_to(EXAMPLE.parent / "group_vars")
+        inventory.write_text(self.inventory.read_text().replace("\nrouter = ", f"\n{quick}\nrouter = "))
+        if not (self.folder / "group_vars").exists():
+            (self.folder / "group_vars").symlink_to(EXAMPLE.parent / "group_vars")
         return replace(self, inventory=inventory)
 
     def drift(self, *words: object) -> Done:

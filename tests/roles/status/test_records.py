@@ -1,0 +1,46 @@
+"""What a host's own records say to a status page."""
+
+import json
+
+from roles.status.records import history_lines, recent_lines
+from slipway.agent import audit, hold, putback, status
+
+
+def test_the_page_tells_the_history_the_last_verification_and_who_is_at_it(tmp_path):
+    for number, state in ((1, "proven"), (2, "failed"), (10, "proven")):
+        folder = tmp_path / "releases" / str(number)
+        folder.mkdir(parents=True)
+        about = {"release": number, "who": "ann", "when": f"day {number}", "why": "a patch", "state": state}
+        (folder / "about.json").write_text(json.dumps(about))
+    (tmp_path / "releases" / "11.new").mkdir()
+    (tmp_path / "current").symlink_to("releases/10")
+    proven = {"when": "then", "who": "ann", "from": "desk", "step": "verify", "result": "ok"}
+    failed = {"when": "now", "who": "bob", "from": "pod", "step": "restart decode-0", "result": "failed"}
+    audit.append({"folder": str(tmp_path), "lines": [proven, {**failed, "reason": "why"}]})
+    with (tmp_path / "audit.jsonl").open("a") as file:
+        file.write('{"cut by a full di')
+    hold.take({"folder": str(tmp_path), "holder": {"id": "1", "who": "bob", "from": "pod", "what": "deploy"}})
+    putback.write(putback.place(str(tmp_path), "armed"), {"instances": [{"name": "decode-0"}]})
+
+    told = status.status({"folder": str(tmp_path), "workers": {}})
+
+    assert [line.split() for line in history_lines(told)[1:]] == [
+        ["RELEASE", "STATE", "WHEN", "WHO", "WHY"],
+        ["10", "(current)", "proven", "day", "10", "ann", "a", "patch"],
+        ["2", "failed", "day", "2", "ann", "a", "patch"],
+        ["1", "proven", "day", "1", "ann", "a", "patch"],
+    ]
+    assert list(recent_lines(told)) == [
+        "LOCKED by bob@pod, deploy since None, last sign of life 0 s ago",
+        "would be put back by the host itself unless confirmed: decode-0",
+        "last verified then: ok",
+        "last done now by bob@pod: restart decode-0, failed (why)",
+    ]
+
+
+def test_a_host_without_the_deployment_has_nothing_to_tell(tmp_path):
+    told = status.status({"folder": str(tmp_path / "absent"), "workers": {"decode-0": "http://127.0.0.1:1"}})
+
+    assert told["rates"] == {"decode-0": None}
+    assert list(recent_lines(told)) == []
+    assert history_lines(told) == []

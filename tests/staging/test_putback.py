@@ -1,0 +1,67 @@
+"""Magic rollback: what hosts do by themselves when the controller is gone in the middle of a step."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.staging.pairs import WORKERS, audit, flag_of, put_back, served
+from tests.staging.site import ANSWER, Site
+
+CHANGE = ("--data", "worker.max_running_requests=5")
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """What a run has printed up to a line with `text`."""
+    said = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said += line
+        if text in line:
+            return said
+    raise AssertionError(f"it ended without {text!r}:\n{said}")
+
+
+def test_a_controller_that_is_killed_between_stop_and_start_leaves_what_served_before(pairs: Site) -> None:
+    before = {host: len(audit(pairs, host)) for host in ("h1", "h2")}
+    process = pairs.start(*CHANGE)
+    said = read_until(process, ": stop prefill-0")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+    assert put_back(pairs, "h1", before["h1"]) == ["ok"], said
+
+    assert {name: flag_of(pairs, name) for name in WORKERS} == dict.fromkeys(WORKERS, "")
+    assert served(pairs) == [ANSWER] * 6
+    assert pairs.sh("h1", "readlink /opt/slipway/deployments/staging/current").strip() == "releases/1"
+    again = pairs.deploy(*CHANGE)
+    assert again.rc == 0, again.out
+    assert "took over the lock of" in again.out
+    assert {name: flag_of(pairs, name) for name in WORKERS} == dict.fromkeys(WORKERS, "5")
+
+
+@pytest.mark.full
+def test_a_host_that_is_cut_off_puts_its_part_back_and_the_router_takes_it_again(pairs: Site) -> None:
+    assert pairs.deploy(*CHANGE).rc == 0
+    before = {host: len(audit(pairs, host)) for host in ("h1", "h2")}
+    process = pairs.impatient().start("--data", "worker.max_running_requests=6")
+    said = read_until(process, ": stop prefill-1")
+    pairs.lab["h2"].cable(False)
+    rest, _ = process.communicate(timeout=300)
+    said += rest
+    assert process.returncode == 1, said
+    assert "Traceback" not in said
+
+    assert put_back(pairs, "h2", before["h2"]) == ["ok"], said
+    assert flag_of(pairs, "prefill-1") == "5"
+    pairs.lab["h2"].cable(True)
+    assert put_back(pairs, "h1", before["h1"]) == ["ok"], said
+
+    assert pairs.answers()  # the first may still meet a connection that the router had before the cut
+    assert served(pairs) == [ANSWER] * 6
+    again = pairs.deploy("--data", "worker.max_running_requests=6")
+    assert again.rc == 0, again.out
+    assert {name: flag_of(pairs, name) for name in WORKERS} == dict.fromkeys(WORKERS, "6")
