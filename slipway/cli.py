@@ -21,13 +21,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from slipway.commands import bench, builds, check, checkpoint, drift, explain, lock, patch, plan, report, wheelhouse
+    from slipway.commands import (
+        bench,
+        builds,
+        check,
+        checkpoint,
+        drift,
+        explain,
+        patch,
+        plan,
+        report,
+        resolve,
+        wheelhouse,
+    )
     from slipway.commands.opening import add_inventory
 
     parser = argparse.ArgumentParser(prog="slipway", description=__doc__)
     parser.add_argument("--version", action="version", version=f"slipway {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (plan, check, drift, lock, wheelhouse):
+    for command in (plan, check, drift, resolve, wheelhouse):
         add_inventory(command.add(commands))
     add_inventory(explain.add(commands), default=None)
     for alone in (checkpoint.add, patch.add, builds.add, builds.add_diff, bench.add, report.add):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
-from slipway.agent.lock import LockError, keep
+from slipway.agent.resolve import LockError, keep
 from slipway.builds.locks import KEPT, LockRequest, Locks
 from slipway.config.deployment import Deployment
 from slipway.front import Opened, kept_locks

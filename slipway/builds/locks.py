@@ -1,6 +1,6 @@
 """Locks: requirements files in which every package has a version and hashes, so that any host installs the same.
 
-A lock ships with a recipe, is named by `engine.lock`, or is resolved once on the controller (slipway/agent/lock.py)
+A lock ships with a recipe, is named by `engine.lock`, or is resolved once on the controller (slipway/agent/resolve.py)
 and kept beside the inventory under the key of all that decides it.
 """
 

@@ -26,7 +26,7 @@ def build_findings(engine: EngineSettings, host: HostPlan, locks: Locks) -> Iter
     yield from lane_findings(engine, host.name)
     if build.wants_lock:
         text = f"the packages of {build.id} are not locked yet; with its lock it gets another name"
-        yield Finding("lock-wanted", "note", host.name, text, "a deploy resolves it once; slipway lock does so now")
+        yield Finding("lock-wanted", "note", host.name, text, "a deploy resolves it once; slipway resolve does so now")
 
 
 def _named(engine: EngineSettings, build: Build, subject: str, locks: Locks) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""`slipway lock INVENTORY`: resolves the packages of its builds now; a deploy does so where it is still due."""
+"""`slipway resolve INVENTORY`: resolves the packages of its builds now; a deploy does so where it is still due."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 def add(commands: Any) -> argparse.ArgumentParser:
     """Add the subcommand; its parser, to which the caller adds what all commands share."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "lock", help="resolve the packages of an inventory's builds once, with hashes, for all its hosts"
+        "resolve", help="resolve the packages of an inventory's builds once, with hashes, for all its hosts"
     )
     parser.add_argument("--anew", action="store_true", help="also those that are locked: newer versions come in")
     parser.set_defaults(run=run)
