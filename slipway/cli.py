@@ -27,6 +27,7 @@ def _parser() -> argparse.ArgumentParser:
         check,
         checkpoint,
         drift,
+        experiment,
         explain,
         patch,
         plan,
@@ -42,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (plan, check, drift, resolve, wheelhouse):
         add_inventory(command.add(commands))
     add_inventory(explain.add(commands), default=None)
-    for alone in (checkpoint.add, patch.add, builds.add, builds.add_diff, bench.add, report.add):
+    for alone in (checkpoint.add, patch.add, builds.add, builds.add_diff, bench.add, report.add, experiment.add):
         alone(commands)
     return parser
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from slipway.bench.errors import BenchError
 from slipway.bench.folder import Result
 from slipway.bench.metrics import METRICS, Metric
-from slipway.bench.noise import Difference, compare, interval
+from slipway.bench.noise import Difference, compare
 from slipway.bench.provenance import unlike
 from slipway.bench.record import Cell, Shape
 
@@ -44,9 +44,9 @@ class Row:
         return fmean(self.values)
 
     @property
-    def half(self) -> float | None:
-        """Half the width of the mean's 95 % interval; None for a single run."""
-        return interval(self.values)
+    def ends(self) -> tuple[float, float] | None:
+        """Lowest and highest of the runs; None for a single one."""
+        return (min(self.values), max(self.values)) if len(self.values) > 1 else None
 
 
 def runs_of(result: Result, shape: Shape) -> Runs:

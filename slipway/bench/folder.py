@@ -63,10 +63,15 @@ def read_results(results: Path, names: Iterable[str]) -> list[Result]:
     return [read_result(results, name) for name in names]
 
 
+def ended_rounds(folder: Path) -> int:
+    """Repeats of a label that came to their end; 0 where there is none. Raises BenchError."""
+    done = _object(folder / DONE) if (folder / DONE).is_file() else {}
+    return int(done.get("repeat") or 0)
+
+
 def _complete(folder: Path, cells: Iterable[Cell]) -> bool:
     """Whether the last repeat that has cells came to its end."""
-    done = _object(folder / DONE) if (folder / DONE).is_file() else {}
-    return bool(done.get("repeat") == max(cell.repeat for cell in cells))
+    return ended_rounds(folder) == max(cell.repeat for cell in cells)
 
 
 def _unknown(results: Path, label: str) -> str:

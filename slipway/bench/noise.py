@@ -1,8 +1,9 @@
 """Whether a difference is one: repeats give a spread, and a difference inside the spread is called noise.
 
-Runs of one load on one deployment are taken as independent samples; two sets are compared by Welch's t interval of
-the difference of means, at 95 %. One run on a side has no spread of its own: the other side's is taken for both, or
-one that the reader names; with neither, nothing can be said, and it is said that nothing can.
+Figures are compared as ratios: what disturbs a run, disturbs it by a share of its figure. So the logarithms of the
+runs are taken, and their means compared by Student's t interval at 95 %, with one spread for both sides, as they are
+measured alike. A side with one run has the other's spread; where no side has repeats, it is one that the reader names;
+with none, nothing can be said, and it is said that nothing can.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Literal
 
 Verdict = Literal["better", "worse", "noise", "differs", "unknown"]
@@ -20,6 +21,7 @@ _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2
         2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 # fmt: on
 _NORMAL95 = 1.960
+_ENORMOUS = 20.0  # an interval of a factor of e^20 is as good as endless
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,6 @@ def t95(freedom: float) -> float:
     return _T95[max(whole, 1) - 1] if whole <= len(_T95) else _NORMAL95
 
 
-def interval(values: Sequence[float]) -> float | None:
-    """Half the width of the mean's 95 % interval; None for a single run."""
-    if len(values) < 2:
-        return None
-    return t95(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-
-
 def compare(
     values: Sequence[float], baseline: Sequence[float], higher: bool | None, spread: float | None = None
 ) -> Difference:
@@ -71,8 +66,13 @@ def compare(
 
     spread: relative standard deviation of a run (0.02 is 2 %), for where no side has repeats.
     """
-    half = _half_width(values, baseline, spread)
     value, base = fmean(values), fmean(baseline)
+    if min(*values, *baseline) > 0:
+        logs = [[math.log(one) for one in side] for side in (values, baseline)]
+        delta, half = fmean(logs[0]) - fmean(logs[1]), _half_width(logs[0], logs[1], spread)
+        shown = None if half is None else base * math.exp(delta) * math.sinh(min(half, _ENORMOUS))
+        return Difference(value, base, shown, _verdict(delta, half, higher))
+    half = _half_width(values, baseline, None)  # a count of failures, say, has no ratio to 0
     return Difference(value, base, half, _verdict(value - base, half, higher))
 
 
@@ -86,24 +86,11 @@ def _verdict(delta: float, half: float | None, higher: bool | None) -> Verdict:
     return "better" if (delta > 0) == higher else "worse"
 
 
-def _half_width(values: Sequence[float], baseline: Sequence[float], spread: float | None) -> float | None:
-    known = [(stdev(side), len(side)) for side in (values, baseline) if len(side) > 1]
-    sizes = (len(values), len(baseline))
-    if len(known) == 2:
-        return _welch(*known)
-    if known:
-        deviation, count = known[0]
-        return t95(count - 1) * deviation * math.sqrt(1 / sizes[0] + 1 / sizes[1])
-    if spread is None:
-        return None
-    means = (fmean(values), fmean(baseline))
-    return _NORMAL95 * spread * math.hypot(means[0] / math.sqrt(sizes[0]), means[1] / math.sqrt(sizes[1]))
-
-
-def _welch(one: tuple[float, int], other: tuple[float, int]) -> float:
-    parts = [deviation**2 / count for deviation, count in (one, other)]
-    total = sum(parts)
-    if total == 0:
-        return 0.0
-    freedom = total**2 / sum(part**2 / (count - 1) for part, (_, count) in zip(parts, (one, other), strict=True))
-    return t95(freedom) * math.sqrt(total)
+def _half_width(one: Sequence[float], other: Sequence[float], spread: float | None) -> float | None:
+    """Half the width of the interval of the difference of means."""
+    scale = math.sqrt(1 / len(one) + 1 / len(other))
+    freedom = len(one) + len(other) - 2
+    if freedom:
+        squares = sum((value - fmean(side)) ** 2 for side in (one, other) for value in side)
+        return t95(freedom) * math.sqrt(squares / freedom) * scale
+    return None if spread is None else _NORMAL95 * spread * scale

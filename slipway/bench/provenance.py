@@ -24,7 +24,7 @@ FACETS = {
     "runs": "runs",
 }
 # Keys that differ between any two results, or that stand for others, and say nothing about why figures differ.
-_QUIET = {"label", "plan", "runs", "format", "deployment", "experiment"}
+_QUIET = {"label", "plan", "runs", "format", "deployment", "experiment", "release"}
 # What follows from a lever, by the first word of its key path in group_vars.
 _FOLLOWS = {
     "engine": ("engine", "builds", "patches"),

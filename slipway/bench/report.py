@@ -213,8 +213,8 @@ def _table(request: Request, result: Result, shape: Shape, found: Sequence[Row],
 
 
 def _cells(row: Row, compared: bool) -> tuple[Item, ...]:
-    metric, half = row.metric, row.half
-    value = shown(metric, row.value) + ("" if half is None else f" ±{half:,.{max(metric.digits, 1)}f}")
+    metric, ends = row.metric, row.ends
+    value = shown(metric, row.value) + (f" [{shown(metric, ends[0])} … {shown(metric, ends[1])}]" if ends else "")
     first = (Item(metric.title), Item(metric.unit), Item(value))
     if not compared:
         return first

@@ -43,6 +43,7 @@ def provenance(
         "patches": [{"id": patch.id, "sha256": patch.sha256} for one in builds.values() for patch in one.patches],
         "checkpoint": _checkpoint(plan),
         "settings": _settings(plan),
+        "roofline": {one.role: to_json(one.roofline) for one in plan.decisions if one.roofline},
         "environment": {one.name: dict(one.env) for one in plan.instances},
         "topology": _topology(plan),
         "gpus": gpu_counts(plan),

@@ -29,12 +29,16 @@ def opened_of(arguments: argparse.Namespace) -> Opened | None:
     """The inventory, or None after printing everything that is wrong with its configuration."""
     from slipway.config.errors import InvalidConfigError
 
-    overrides = dict(_override(item) for item in arguments.data)
     try:
-        return open_inventory(Path(arguments.inventory).resolve(), overrides)
+        return open_inventory(Path(arguments.inventory).resolve(), overrides_of(arguments))
     except InvalidConfigError as error:
         print(error, file=sys.stderr)
         return None
+
+
+def overrides_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Its --data, by dotted key path."""
+    return dict(_override(item) for item in arguments.data)
 
 
 def made_of(arguments: argparse.Namespace) -> Made | None:

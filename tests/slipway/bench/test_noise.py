@@ -1,10 +1,11 @@
 """A difference inside the spread is noise; beyond it, it is told; where nothing is known of the spread, so is that."""
 
+import math
 import random
 
 import pytest
 
-from slipway.bench.noise import compare, interval, t95
+from slipway.bench.noise import compare, t95
 
 
 def test_a_difference_inside_the_spread_is_noise():
@@ -35,12 +36,23 @@ def test_a_spread_that_the_reader_names_is_used_where_there_are_no_repeats():
     assert compare([95.0], [100.0], higher=True, spread=0.01).verdict == "worse"
 
 
-def test_welch_s_interval_is_the_textbook_s():
-    # By hand: variances 13.469 and 3.009; error sqrt((13.469 + 3.009) / 4) = 2.0297; 4.28 degrees of freedom.
-    found = compare([27.5, 21.0, 19.0, 23.6], [17.9, 16.0, 15.1, 18.9], higher=True)
+def test_the_interval_is_the_textbook_s():
+    # By hand, on logarithms: ln 110 and ln 100, each +- ln 1.02: a spread of ln 1.02 * sqrt(2), 2 degrees of freedom.
+    found = compare([110.0 * 1.02, 110.0 / 1.02], [100.0 * 1.02, 100.0 / 1.02], higher=True)
 
-    assert found.delta == pytest.approx(5.8)
-    assert found.half == pytest.approx(t95(4) * 2.0297, rel=1e-3)
+    half = 4.303 * math.log(1.02) * math.sqrt(2) * math.sqrt(1 / 2 + 1 / 2)
+    assert found.percent == pytest.approx(10.0)
+    assert found.half_percent == pytest.approx(110 * math.sinh(half), rel=1e-3)
+    assert found.verdict == "noise"  # 9.5 % against 12.1 %, both as logarithms
+
+
+def test_a_tenth_of_the_speed_is_no_noise_though_the_baseline_spreads():
+    assert compare([140.0, 142.0], [1600.0, 1950.0], higher=True).verdict == "worse"
+
+
+def test_counts_of_which_some_are_zero_are_compared_as_they_are():
+    assert compare([0.0, 0.0, 0.0], [4.0, 5.0, 6.0], higher=False).verdict == "better"
+    assert compare([0.0, 0.0], [0.0, 0.0], higher=False).verdict == "noise"
 
 
 def test_quantiles_are_never_too_small():
@@ -58,8 +70,3 @@ def test_runs_without_a_difference_are_rarely_called_different():
     wrong = sum(compare(draw[:3], draw[3:], higher=True).verdict != "noise" for draw in draws)
 
     assert wrong / len(draws) < 0.06  # a 95 % interval
-
-
-def test_a_single_run_has_no_interval():
-    assert interval([5.0]) is None
-    assert interval([5.0, 5.0]) == 0.0
