@@ -4,72 +4,103 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
+import gevent
 from pyinfra import logger
 
-from roles.logs import hint
 from roles.remote import RemoteError, ask_agent
 from roles.run import Run
-from roles.services import Services, worker_question
+from roles.services import Services
+from slipway.knowledge.log_patterns import matchers
 from slipway.plan.model import Instance
+from slipway.startup import Course, Look, begun, failure, is_up, progress, seen
 
 POLL_S = 1.0
 SAY_EVERY_S = 5.0
-COMING = ("process", "ports", "health", "agent")  # rungs that may yet hold while an instance comes up
+HEALTH_TIMEOUT_S = 20.0
+SLACK_S = 2.0  # lines of the log that are this much older than the watch may still be of this start
 
 
-def wait_started(run: Run, services: dict[str, Services], instances: list[Instance]) -> None:
+def wait_started(run: Run, services: Mapping[str, Services], instances: Sequence[Instance]) -> None:
     """Until each instance's port is open and it says it is healthy; routers too. Raises RemoteError."""
-    began, waiting, said = time.monotonic(), list(instances), 0.0
-    while waiting:
+    began, said = time.monotonic(), 0.0
+    watches = [Watch(run, services[one.host], one) for one in instances]
+    while watches:
         elapsed = time.monotonic() - began
-        for instance in list(waiting):
-            result = _look(run, services[instance.host], instance)
-            if result["ok"] or result["rung"] not in COMING:
-                logger.info(f"    {instance.host}: {instance.name} is up after {elapsed:.0f} s")
-                waiting.remove(instance)
-            elif _hopeless(result, elapsed, instance):
-                _fail(services[instance.host], instance, result, elapsed)
-        if waiting and elapsed - said >= SAY_EVERY_S:
+        _look(watches, elapsed)
+        for watch in list(watches):
+            if is_up(watch.course):
+                logger.info(f"    {watch.instance.host}: {watch.instance.name} is up after {elapsed:.0f} s")
+                watches.remove(watch)
+            elif why := failure(watch.course):
+                _fail(watch, why)
+        if watches and elapsed - said >= SAY_EVERY_S:
             said = elapsed
-            _progress(services, waiting, elapsed)
-        time.sleep(POLL_S if waiting else 0)
+            for watch in watches:
+                one = watch.instance
+                logger.info(f"    {one.host}: waiting for {one.name}, {progress(watch.course)}")
+        time.sleep(POLL_S if watches else 0)
 
 
-def _look(run: Run, service: Services, instance: Instance) -> dict[str, Any]:
-    """The highest rung that the instance has come to."""
-    question = {**worker_question(run, instance), "timeout_s": 20}
-    output = ask_agent(service.host, service.plan, "verify", request={"workers": [question]})
-    rows = [json.loads(line) for line in output.stdout if line.startswith("{")]
-    return rows[-1] if rows else {"rung": "agent", "ok": False, "detail": output.said}
+class Watch:
+    """One instance that comes up, its course so far, and where in its log to read on."""
+
+    def __init__(self, run: Run, service: Services, instance: Instance) -> None:
+        config = run.wanted[instance.host].configs[instance.name]
+        self.service, self.instance = service, instance
+        self.course: Course = begun(instance.name, instance.host, instance.start_budget_s, config, instance.serves)
+        self.cursor: Any = None
+
+    def question(self, elapsed: float) -> dict[str, Any]:
+        """What slipway/agent/watch.py must know of it."""
+        instance, manager = self.instance, self.service.manager
+        log = {"source": manager.log_source(instance.name), "sealed": [manager.secrets_path(instance.name)]}
+        fresh = {"cursor": self.cursor} if self.cursor else {"scope": "start"}
+        return {
+            "name": instance.name,
+            "service": {"manager": manager.kind, "name": manager.service(instance.name), "control": manager.control},
+            "address": instance.address,
+            "ports": dict(instance.ports),
+            "url": instance.serves_at,
+            "timeout_s": HEALTH_TIMEOUT_S,
+            "log": {**log, **fresh, "within_s": elapsed + SLACK_S},
+        }
+
+    def saw(self, found: Mapping[str, Any], elapsed: float) -> None:
+        """Take in what was found; `error` when the host could not be asked."""
+        known = {one.name for one in fields(Look)}
+        look = Look(**{key: value for key, value in found.items() if key in known})
+        self.cursor = look.log.get("cursor") or self.cursor
+        self.course = seen(self.course, look, elapsed)
 
 
-def _hopeless(result: dict[str, Any], elapsed: float, instance: Instance) -> bool:
-    """A process that is gone for more than a moment will not come up; a closed port may yet open."""
-    dead = result["rung"] == "process" and elapsed > 3 and "starting" not in result["detail"]
-    return dead or elapsed > instance.start_budget_s
+def _look(watches: Sequence[Watch], elapsed: float) -> None:
+    """One execution a host, all hosts at once."""
+    hosts: dict[str, list[Watch]] = {}
+    for watch in watches:
+        hosts.setdefault(watch.instance.host, []).append(watch)
+    gevent.joinall([gevent.spawn(_look_at, group, elapsed) for group in hosts.values()], raise_error=True)
 
 
-def _fail(service: Services, instance: Instance, result: dict[str, Any], elapsed: float) -> None:
-    logger.error(f"    last lines of {instance.name} on {instance.host}:")
-    for line in service.last_lines(instance.name):
+def _look_at(watches: Sequence[Watch], elapsed: float) -> None:
+    service = watches[0].service
+    request = {"instances": [watch.question(elapsed) for watch in watches], "patterns": list(matchers())}
+    output = ask_agent(service.host, service.plan, "watch", request=request)
+    found = {row["name"]: row for row in map(json.loads, filter(_is_row, output.stdout))}
+    for watch in watches:
+        watch.saw(found.get(watch.instance.name, {"state": "unknown", "error": output.said}), elapsed)
+
+
+def _is_row(line: str) -> bool:
+    return line.startswith("{")
+
+
+def _fail(watch: Watch, why: str) -> None:
+    one = watch.instance
+    logger.error(f"    last lines of {one.name} on {one.host}:")
+    for line in watch.service.last_lines(one.name):
         logger.error(f"      {line}")
-    said = hint(service, instance.name, within_s=elapsed + 2)
-    late = f" (start budget {instance.start_budget_s} s)" if elapsed > instance.start_budget_s else ""
-    raise RemoteError(
-        f"{instance.name} on {instance.host} did not come up in {elapsed:.0f} s{late}: "
-        f"rung {result['rung']}: {result['detail']}" + (f". Its log says: {said}" if said else "")
-    )
-
-
-def _progress(services: dict[str, Services], waiting: list[Instance], elapsed: float) -> None:
-    for instance in waiting:
-        last = _telling(services[instance.host].last_lines(instance.name))
-        budget = f"{elapsed:.0f} of {instance.start_budget_s} s"
-        logger.info(f"    {instance.host}: waiting for {instance.name}, {budget}: {last[:110]}")
-
-
-def _telling(lines: list[str]) -> str:
-    """The last line that is not the tail of a warning: those are indented."""
-    return next((line for line in reversed(lines) if not line.startswith((" ", "\t"))), "")
+    raise RemoteError(f"{one.host}: {why}")

@@ -36,13 +36,13 @@ def test_a_wrong_answer(mended):
 def test_a_worker_that_dies_at_start(mended):
     done = faulty(mended, "prefill", "dies-at-start")
 
-    failed(done, "prefill-0 on @local did not come up", "rung process", "last lines of prefill-0")
+    failed(done, "prefill-0 di", "the compiled kernels do not fit", "last lines of prefill-0")
 
 
 def test_a_worker_that_never_gets_ready_within_its_budget(mended):
     done = faulty(mended, "decode", "stuck-503", **{"decode.start_budget_s": 4})
 
-    failed(done, "decode-0 on @local did not come up", "start budget 4 s", "/health answers 503")
+    failed(done, "decode-0 did not come up within its start budget of 4 s", "/health answers 503")
 
 
 def test_a_stream_without_an_end(mended):
