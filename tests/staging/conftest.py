@@ -138,6 +138,10 @@ def start_pyinfra(lab: Lab) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.fixture(scope="session")
 def wheelhouse(staging_machine: None) -> Path:
+    return wheelhouse_folder()
+
+
+def wheelhouse_folder() -> Path:
     locks = "".join(requirements_of(recipe_named(name), "") for name in ("router", "installer"))
     return fill_wheelhouse(cache_folder() / f"wheelhouse-{hashlib.sha256(locks.encode()).hexdigest()[:12]}")
 

@@ -63,17 +63,23 @@ class Site:
     def environment(self, **more: str) -> dict[str, str]:
         return {**self.lab.environment, "SLIPWAY_CHANGES": str(self.folder / "changes.json"), **more}
 
-    def pyinfra(self, *words: object, env: dict[str, str] | None = None, timeout: float = 300) -> Ran:
-        """Run deploy.py with options; the record of changes is read back."""
+    def pyinfra(
+        self, *words: object, env: dict[str, str] | None = None, timeout: float = 300, cwd: Path = REPOSITORY,
+        playbook: str = "deploy.py",
+    ) -> Ran:  # fmt: skip
+        """Run deploy.py with options; the record of changes is read back. cwd: the checkout that it is run from."""
         record = self.folder / "changes.json"
         record.unlink(missing_ok=True)
-        command = self.command("pyinfra", "-y", *words, *self.overrides, self.inventory, "deploy.py")
-        done = self.lab.ctl(*command, check=False, env=self.environment(**(env or {})), cwd=REPOSITORY, timeout=timeout)
+        command = self.command("pyinfra", "-y", *words, *self.overrides, self.inventory, playbook)
+        done = self.lab.ctl(*command, check=False, env=self.environment(**(env or {})), cwd=cwd, timeout=timeout)
         changes = json.loads(record.read_text()) if record.exists() else None
         return Ran(done.returncode, COLOURS.sub("", done.stdout), changes)
 
     def deploy(self, *words: object, **options: object) -> Ran:
         return self.pyinfra(*words, **options)
+
+    def playbook(self, name: str, *words: object, **options: object) -> Ran:
+        return self.pyinfra(*words, **options, playbook=f"playbooks/{name}.py")
 
     def dry(self, *words: object, **options: object) -> Ran:
         return self.pyinfra("--dry", *words, **options)

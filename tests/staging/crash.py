@@ -1,0 +1,268 @@
+"""The crash matrix: what is left when a run is hit at each of its operations, and what the next run makes of it.
+
+    python -m tests.staging.crash [SCENE ...]      the whole matrix, as a table; hours on a small machine
+
+A scene is a first deploy, an upgrade or a rollback. Its boundaries are the lines by which a run says that an operation
+begins or ends. A blow hits the controller (SIGKILL), the host (power), the step's own process there, or the cable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.staging.lab.commands import until
+from tests.staging.pairs import HOME
+from tests.staging.site import ANSWER, COLOURS, REPOSITORY, Site
+
+BLOWS = ("controller", "power", "process", "cable")
+BOUNDARY = re.compile(
+    r"Starting operation: (?P<operation>.+?)\s*$"
+    r"|(?P<step>step \d+ of \d+: .+?)(?: \(|$)"
+    r"|(?P<change>h\d: (?:stop|start|remove) [\w-]+)"
+    r"|(?P<up>h\d: [\w-]+ is up)"
+)
+CONFIRM_S = 10
+UPGRADE = ("--data", "decode.max_running_requests=5")
+# Runs on a host: processes of the deployment outside their units, and ports that such a process holds.
+REMAINS = r"""
+import glob, os, re
+def text(path):
+    try: return open(path, "rb").read().decode(errors="replace")
+    except OSError: return ""
+for place in glob.glob("/proc/[0-9]*"):
+    environ, words = text(place + "/environ"), text(place + "/cmdline").replace("\0", " ")
+    name = re.search(r"SLIPWAY_INSTANCE=([\w-]+)", environ)
+    if name and "slipway-staging-%s.service" % name[1] not in text(place + "/cgroup"):
+        print("orphan", words[:120])
+    elif "/opt/slipway/agent/" in words and place != "/proc/%d" % os.getpid():
+        print("still works:", words[:120])
+"""
+# Runs on a host: ends the program that a step runs there, as soon as there is one.
+KILL_STEP = r"""
+import glob, os, signal, time
+end = time.time() + 3
+while time.time() < end:
+    for place in glob.glob("/proc/[0-9]*"):
+        try: words = open(place + "/cmdline", "rb").read().decode(errors="replace").split("\0")
+        except OSError: continue
+        agent = any(word.startswith("/opt/slipway/agent/") for word in words) or "agent" in " ".join(words[:4])
+        if agent and "watch" not in words and int(place[6:]) != os.getpid():
+            os.kill(int(place[6:]), signal.SIGKILL)
+            print("killed", " ".join(words)[:100])
+            raise SystemExit
+    time.sleep(0.01)
+print("nothing ran")
+"""
+
+
+@dataclass
+class Scene:
+    """A kind of run. words: of pyinfra, with the playbook. starting: the lab is put back to it before each cell."""
+
+    name: str
+    site: Site
+    words: tuple[str, ...]
+    serves: bool
+
+    def start(self) -> subprocess.Popen[str]:
+        site = self.site
+        command = site.command("pyinfra", "-y", *self.words[1:], *site.overrides, site.inventory, self.words[0])
+        return site.lab.start(*command, env=site.environment(), cwd=REPOSITORY)
+
+
+@dataclass
+class Cell:
+    """One blow at one boundary, and what it came to. outage_s: the longest time without an answer, from the blow on."""
+
+    scene: str
+    blow: str
+    boundary: str
+    rc: int = 0
+    outage_s: float = 0.0
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+
+class Watch:
+    """Asks the deployment again and again, and remembers when it got no right answer."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.over = site, threading.Event()
+        self.bad: list[tuple[float, float]] = []
+        self.thread = threading.Thread(target=self._ask, daemon=True)
+
+    def _ask(self) -> None:
+        since = 0.0
+        while not self.over.is_set():
+            good = self.site.ask(timeout=5) == ANSWER
+            if not good and not since:
+                since = time.monotonic()
+            if good and since:
+                self.bad.append((since, time.monotonic()))
+                since = 0.0
+            self.over.wait(0.25)
+        if since:
+            self.bad.append((since, time.monotonic()))
+
+    def __enter__(self) -> Watch:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.thread.join()
+
+    @property
+    def outage_s(self) -> float:
+        return max((end - start for start, end in self.bad), default=0.0)
+
+
+def boundaries(process: subprocess.Popen[str], said: list[str]) -> Iterator[str]:
+    """The boundaries of a run as they come; `said` collects all lines."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said.append(COLOURS.sub("", line))
+        found = BOUNDARY.search(said[-1])
+        if found:
+            yield next(text for text in found.groups() if text)
+
+
+def undisturbed(scene: Scene) -> list[str]:
+    """The boundaries of a run that nothing happens to."""
+    said: list[str] = []
+    process = scene.start()
+    found = list(boundaries(process, said))
+    process.communicate()
+    assert process.returncode == 0, "".join(said)
+    return found
+
+
+def cell(scene: Scene, number: int, blow: str) -> Cell:
+    """Hit a run at its boundary `number`, put right what was hit, let one more run come, and look."""
+    began, said, label = time.monotonic(), list[str](), ""
+    with Watch(scene.site) if scene.serves else contextlib.nullcontext() as watch:
+        process = scene.start()
+        for count, label in enumerate(boundaries(process, said)):
+            if count == number:
+                _hit(scene, process, blow, label)
+                break
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            rest, _ = process.communicate(timeout=400)
+            said.append(COLOURS.sub("", rest))
+        _mend(scene, blow, label)
+        settled = until(lambda: not _armed(scene.site), CONFIRM_S + 60, pause=0.5)
+        served = not scene.serves or scene.site.answers(30)
+    done = Cell(scene.name, blow, f"{number} {label}", process.returncode, watch.outage_s if watch else 0.0)
+    done.problems += [] if settled else ["what was armed stayed armed"]
+    done.problems += [] if served else ["what served before does not serve"]
+    done.problems += [line for line in "".join(said).splitlines() if "Traceback" in line]
+    done.problems += again(scene)
+    done.seconds = time.monotonic() - began
+    return done
+
+
+def _target(label: str) -> str:
+    """The host that is hit: the one that the boundary is about."""
+    found = re.match(r"h\d", label)
+    return found[0] if found else "h2"
+
+
+def _hit(scene: Scene, process: subprocess.Popen[str], blow: str, label: str) -> None:
+    host = scene.site.lab[_target(label)]
+    if blow == "controller":
+        os.killpg(process.pid, signal.SIGKILL)
+    elif blow == "power":
+        host.stop()
+    elif blow == "cable":
+        host.cable(False)
+    else:
+        host.enter("python3", "-c", KILL_STEP, check=False)
+
+
+def _mend(scene: Scene, blow: str, label: str) -> None:
+    host = scene.site.lab[_target(label)]
+    if blow == "power":
+        host.start()
+    elif blow == "cable":
+        host.cable(True)
+
+
+def _armed(site: Site) -> list[str]:
+    """What hosts may still put back by themselves."""
+    listing = f"ls {HOME}/putback/armed.json {HOME}/putback/acting.json 2>/dev/null || true"
+    return [line for host in site.lab.hosts for line in site.sh(host, listing).splitlines()]
+
+
+def again(scene: Scene) -> list[str]:
+    """One more run of the same, and everything that is not as it must be then."""
+    site = scene.site
+    process = scene.start()
+    rest, _ = process.communicate(timeout=400)
+    if process.returncode:
+        return [f"the next run failed: {COLOURS.sub('', rest)[-1500:]}"]
+    problems = [] if site.answers(30) else ["no right answer"]
+    problems += [f"{host}: {line}" for host in site.lab.hosts for line in remains(site, host)]
+    return problems + [f"{host}: {line}" for host in site.lab.hosts for line in half(site, host)]
+
+
+def remains(site: Site, host: str) -> list[str]:
+    """Processes that should not be there, once the ending ones have ended."""
+
+    def look() -> list[str]:
+        return site.lab[host].enter("python3", "-c", REMAINS).stdout.splitlines()
+
+    until(lambda: not look(), 5, pause=0.5)
+    return look()
+
+
+def half(site: Site, host: str) -> list[str]:
+    """What is wrong with the host's record of itself."""
+    script = f"""
+cd {HOME}
+[ -f "$(readlink current)/plan.json" ] || echo "current has no plan: $(readlink current)"
+[ -f "$(readlink current)/about.json" ] || echo "current does not say what it is: $(readlink current)"
+case "$(readlink current)" in releases/*[!0-9]*) echo "current is half a release: $(readlink current)";; esac
+ls -d releases/*.new 2>/dev/null || true
+[ ! -e lock ] || echo "the lock was not given back: $(cat lock)"
+"""
+    return site.sh(host, script).splitlines()
+
+
+def row(one: Cell) -> str:
+    """A line of the table."""
+    verdict = "; ".join(one.problems)[:3000] or "converged"
+    return f"| {one.scene} | {one.blow} | {one.boundary} | {one.rc} | {one.outage_s:.1f} | {verdict} |"
+
+
+def main(names: list[str]) -> int:
+    """All cells of the scenes that are named, or of all."""
+    from tests.staging.crash_scenes import scenes
+
+    print("| scene | blow | at | exit | longest without an answer, s | one more run |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    bad = 0
+    for scene in scenes(names):
+        found = undisturbed(scene)
+        for blow in BLOWS:
+            for number in range(len(found)):
+                scene.site.lab.reset()
+                if scene.serves:
+                    assert scene.site.answers()
+                one = cell(scene, number, blow)
+                bad += bool(one.problems)
+                print(row(one), flush=True)
+    print(f"{bad} cells with problems", flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
