@@ -160,7 +160,7 @@ def _described(holder: dict[str, Any]) -> str:
 def _ask(run: Run, name: str, request: dict[str, Any]) -> dict[str, Any]:
     """One call of the lock's program. Raises RefusedError when it cannot be run."""
     folder = run.plan.host(name).paths["deployment"]
-    output = execute(run.hosts[name], [*inline("hold"), json.dumps({**request, "folder": folder})])
+    output = execute(run.hosts[name], [*inline("lock"), json.dumps({**request, "folder": folder})])
     try:
         answer: dict[str, Any] = json.loads(output.stdout[-1])
     except (ValueError, IndexError):
@@ -250,4 +250,4 @@ def _give_back(run: Run, lock: Lock) -> None:
 def _give_back_on(run: Run, name: str, lock: Lock) -> None:
     request = {"action": "release", "id": lock.holder["id"], "made": lock.made.pop(name)}
     folder = run.plan.host(name).paths["deployment"]
-    execute(run.hosts[name], [*inline("hold"), json.dumps({**request, "folder": folder})])
+    execute(run.hosts[name], [*inline("lock"), json.dumps({**request, "folder": folder})])

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 NAME = "lock"
+ITSELF = {"id": "putback", "who": "the host itself", "what": "puts back what a vanished run was changing"}
 
 
 @contextlib.contextmanager
@@ -44,8 +45,23 @@ def take(request: dict[str, Any]) -> dict[str, Any]:
         holder = found["holder"]
         if found["state"] == "held" and holder.get("id") not in (request.get("over") or None, request["holder"]["id"]):
             return found
+        if puts_back(folder):
+            return {"state": "held", "holder": ITSELF, "silent_s": 0.0}
         write(folder, request["holder"])
+        with contextlib.suppress(FileNotFoundError):  # what an earlier run left armed is now for us to mend
+            os.unlink(os.path.join(folder, "putback", "armed.json"))
     return {"state": "taken", "made": made}
+
+
+def puts_back(folder: str) -> bool:
+    """Whether this host is putting back what a vanished run left (slipway/agent/putback.py)."""
+    try:
+        with open(os.path.join(folder, "putback", "acting.json"), encoding="utf-8") as file:
+            acting = json.load(file)
+        with open(f"/proc/{acting['pid']}/stat", encoding="ascii", errors="replace") as file:
+            return bool(file.read().rpartition(")")[2].split()[19] == acting["started"])
+    except (OSError, ValueError, KeyError, IndexError):
+        return False
 
 
 def make_folders(folder: str) -> list[str]:

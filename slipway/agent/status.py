@@ -15,7 +15,7 @@ import sys
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
-from slipway.agent import hold, putback
+from slipway.agent import lock, putback
 from slipway.agent.bench_metrics import gauge, parse
 
 NEWEST = 5  # lines of the audit
@@ -71,7 +71,7 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
     folder = request["folder"]
     lines = audit_lines(folder)
     verified = [line for line in lines if str(line.get("step", "")).startswith("verify")]
-    held = hold.look(folder)
+    held = lock.look(folder)
     armed = putback.read(putback.place(folder, "armed"))
     return {
         "releases": releases(folder),

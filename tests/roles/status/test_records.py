@@ -3,7 +3,7 @@
 import json
 
 from roles.status.records import history_lines, recent_lines
-from slipway.agent import audit, hold, putback, status
+from slipway.agent import audit, lock, putback, status
 
 
 def test_the_page_tells_the_history_the_last_verification_and_who_is_at_it(tmp_path):
@@ -19,7 +19,7 @@ def test_the_page_tells_the_history_the_last_verification_and_who_is_at_it(tmp_p
     audit.append({"folder": str(tmp_path), "lines": [proven, {**failed, "reason": "why"}]})
     with (tmp_path / "audit.jsonl").open("a") as file:
         file.write('{"cut by a full di')
-    hold.take({"folder": str(tmp_path), "holder": {"id": "1", "who": "bob", "from": "pod", "what": "deploy"}})
+    lock.take({"folder": str(tmp_path), "holder": {"id": "1", "who": "bob", "from": "pod", "what": "deploy"}})
     putback.write(putback.place(str(tmp_path), "armed"), {"instances": [{"name": "decode-0"}]})
 
     told = status.status({"folder": str(tmp_path), "workers": {}})

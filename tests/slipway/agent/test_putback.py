@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from slipway.agent import hold, putback
+from slipway.agent import lock, putback
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def acted(monkeypatch):
 
 
 def held(home, ident="one"):
-    hold.take({"folder": str(home), "holder": {"id": ident}, "over": "one"})
+    lock.take({"folder": str(home), "holder": {"id": ident}, "over": "one"})
 
 
 def test_it_acts_when_nothing_is_heard_and_says_so(home, acted):
@@ -78,7 +78,7 @@ def test_it_waits_as_long_as_signs_of_life_come_and_ends_when_another_run_takes_
     watcher.start()
     for _ in range(10):
         time.sleep(0.25)
-        assert hold.beat({"folder": str(home), "id": "one"}) == {"state": "taken"}
+        assert lock.beat({"folder": str(home), "id": "one"}) == {"state": "taken"}
     assert watcher.is_alive()
 
     held(home, "other")
@@ -91,7 +91,7 @@ def test_it_waits_as_long_as_signs_of_life_come_and_ends_when_another_run_takes_
 def test_a_lock_given_back_without_a_word_is_silence_too(home, acted):
     held(home)
     putback.arm(request(home))
-    hold.release({"folder": str(home), "id": "one"})
+    lock.release({"folder": str(home), "id": "one"})
 
     putback.watch(str(home))
 
@@ -112,11 +112,11 @@ def test_another_run_waits_while_the_host_puts_back(home):
     me = {"pid": os.getpid(), "started": putback.job.started(os.getpid())}
     putback.write(putback.place(str(home), "acting"), me)
 
-    found = hold.take({"folder": str(home), "holder": {"id": "other"}})
+    found = lock.take({"folder": str(home), "holder": {"id": "other"}})
 
     assert (found["state"], found["holder"]["who"]) == ("held", "the host itself")
     putback.write(putback.place(str(home), "acting"), {**me, "started": "1"})  # of before a reboot
-    assert hold.take({"folder": str(home), "holder": {"id": "other"}})["state"] == "taken"
+    assert lock.take({"folder": str(home), "holder": {"id": "other"}})["state"] == "taken"
 
 
 def test_files_come_back_as_the_current_release_has_them(home):
