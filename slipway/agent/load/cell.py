@@ -38,7 +38,7 @@ class Cell:
     processes: int | None = None
     timeout_s: float = 3600.0
     silence_s: float = 600.0
-    pause_s: float = 0.0
+    pause_s: float = 0.25
     slo: dict[str, Any] = field(default_factory=dict)
 
 
