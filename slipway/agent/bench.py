@@ -18,7 +18,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from slipway.agent import bench_metrics
+from slipway.agent import bench_engine, bench_metrics
 from slipway.agent.bench_record import (
     DONE,
     REQUESTS,
@@ -119,6 +119,10 @@ class Measurement:
 
     def run(self) -> dict[str, Any]:
         """Calibrate, warm up, flush, measure. Raises TargetError, CrewError, OSError."""
+        measured, notes = (self._by_engine if self._sweep.asked["client"] == "engine" else self._by_own)()
+        return with_server(measured, self._watch.end(), notes)
+
+    def _by_own(self) -> tuple[dict[str, Any], list[str]]:
         asked, cell = self._sweep.asked, self._cell
         client = Client(endpoint(self._sweep.folder, asked), vocabulary_of(asked["tokenizer"]))
         self._say("calibrating the prompts")
@@ -126,11 +130,24 @@ class Measurement:
         self._say(f"{self._asked['warmups']} warm-ups")
         lost = client.warm(cell, words, self._asked["warmups"]) if self._asked["warmups"] else 0
         notes = [f"{lost} of {self._asked['warmups']} warm-ups failed"] if lost else []
-        notes += bench_metrics.flush(asked["workers"], posted) if asked["flush"] else []
+        notes += self._ready()
+        return client.measure(cell, words, self._tick), notes
+
+    def _by_engine(self) -> tuple[dict[str, Any], list[str]]:
+        """Its warm-ups come after our look at the workers, as it is one process for both."""
+        folder, asked = self._sweep.folder, self._sweep.asked
+        self._say(f"starting {asked['engine']['module']}")
+        notes = self._ready()
+        key = read_key(folder)
+        return bench_engine.measure(asked, self._asked, self._cell.seed, folder, key, self._tick), notes
+
+    def _ready(self) -> list[str]:
+        """Fresh caches, and a look at the workers; what could not be done of it."""
+        asked = self._sweep.asked
+        notes = bench_metrics.flush(asked["workers"], posted) if asked["flush"] else []
         self._watch.begin()
         self._began = time.monotonic()
-        measured = client.measure(cell, words, self._tick)
-        return with_server(measured, self._watch.end(), notes)
+        return notes
 
     def _tick(self, rows: list[dict[str, Any]], tokens: int) -> bool:
         now = time.monotonic()
@@ -187,12 +204,16 @@ def void(reason: str, seed: str) -> dict[str, Any]:
 
 def endpoint(folder: str, asked: dict[str, Any]) -> Target:
     """Where the requests go. Raises TargetError."""
+    return target_of(asked["url"], read_key(folder), asked["insecure"])
+
+
+def read_key(folder: str) -> str:
+    """The API key, '' when there is none."""
     try:
         with open(os.path.join(folder, KEY), encoding="utf-8") as file:
-            key = file.read().strip()
+            return file.read().strip()
     except OSError:
-        key = ""
-    return target_of(asked["url"], key, asked["insecure"])
+        return ""
 
 
 def posted(url: str) -> int:

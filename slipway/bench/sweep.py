@@ -8,6 +8,7 @@ from typing import Any
 from slipway.bench.errors import BenchError
 from slipway.config.deployment import BenchSettings
 from slipway.config.errors import nearest
+from slipway.knowledge import gates
 from slipway.plan.model import Plan
 
 WORKERS = ("prefill", "decode", "unified")
@@ -30,6 +31,7 @@ def sweep_request(plan: Plan, settings: BenchSettings, label: str, tokenizer: st
         "url": _router_url(plan),
         "model": next((host.checkpoint.served_name for host in plan.hosts if host.checkpoint), plan.deployment),
         "tokenizer": tokenizer,
+        "engine": engine_client(plan, settings.host) if settings.client == "engine" else None,
         "gpus": gpu_counts(plan),
         "workers": [{"name": one.name, "role": one.role, "url": one.serves_at} for one in plan.serving(*WORKERS)],
         "insecure": False,
@@ -88,6 +90,32 @@ def _router_url(plan: Plan) -> str:
     if not routers:
         raise BenchError("the plan has no router to send requests to; put a host into the group router")
     return routers[0].serves_at
+
+
+def engine_client(plan: Plan, host: str | None) -> dict[str, Any]:
+    """The engine's own benchmark on the client's host: how to call it. Raises BenchError."""
+    name = host or next((router.host for router in plan.of("router")), "")
+    found = next((one for one in plan.hosts if one.name == name), None)
+    builds = [build for build in found.builds if build.kind == "sglang"] if found else []
+    if not found or not builds or not found.checkpoint:
+        raise BenchError(
+            f"bench.client engine: {name} has no SGLang build and checkpoint; set bench.host to a worker's host, "
+            "or bench.client to builtin"
+        )
+    known = gates.holds("benchmark_serving_module", builds[0].version)
+    return {
+        "python": f"{found.paths['engines']}/{builds[0].id}/venv/bin/python",
+        "module": "sglang.benchmark.serving" if known else "sglang.bench_serving",
+        "tokenizer": found.checkpoint.path,
+        "env": _client_environment(plan, builds[0].id),
+    }
+
+
+def _client_environment(plan: Plan, build: str) -> dict[str, str]:
+    """The variables that importing the build needs, as its workers have them."""
+    workers = [one for one in plan.instances if one.build == build]
+    wanted = ("SGLANG_USE_CPU_ENGINE", "HF_HUB_OFFLINE")
+    return {name: one.env[name] for one in workers[:1] for name in wanted if name in one.env}
 
 
 def gpu_counts(plan: Plan) -> dict[str, int]:
