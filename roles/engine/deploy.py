@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,31 +29,42 @@ from slipway.plan.wheelhouse import digest_of
 BUILD_DEADLINE_S = 3600.0
 
 
+@dataclass(frozen=True)
+class Unit:
+    """What runs a build: its user and environment, and the rules that its operator waived."""
+
+    user: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    waived: tuple[str, ...] = ()
+
+
 @deploy("Engine")
 def engine(run: Run) -> None:
     """Install every build that the plan wants here and that is not complete."""
-    builds(name="Install the builds", plan=run.host_plan, changes=run.here("engine"))
+    plan, waived = run.host_plan, tuple(run.opened.deployment.host(run.host_plan.name).waive)
+    units = {one.build: Unit(plan.user, _gated(one.env), waived) for one in reversed(run.plan.on(plan.name))}
+    builds(name="Install the builds", plan=plan, units=units, changes=run.here("engine"))
 
 
 @operation()
-def builds(plan: HostPlan, changes: list[Change]) -> Generator[Any, None, None]:
-    """Make the builds named by `changes`, side by side.
+def builds(plan: HostPlan, units: Mapping[str, Unit], changes: list[Change]) -> Generator[Any, None, None]:
+    """Make the builds named by `changes`, side by side. units: what runs each build, by its id.
 
-    Example: `builds(name="Install the builds", plan=run.host_plan, changes=run.here("engine"))`.
+    Example: `builds(name="Install the builds", plan=run.host_plan, units={}, changes=run.here("engine"))`.
     """
     if not changes:
         current_host.noop("every build is complete")
         return
-    yield FunctionCommand(_install, (plan, [change.data for change in changes]), {})
+    yield FunctionCommand(_install, (plan, units, [change.data for change in changes]), {})
     yield FunctionCommand(read_back, (changes,), {})
 
 
-def _install(state: Any, host: Host, plan: HostPlan, names: list[str]) -> bool:
+def _install(state: Any, host: Host, plan: HostPlan, units: Mapping[str, Unit], names: list[str]) -> bool:
     try:
         if plan.simulator in names:
             _place_simulator(host, plan)
         wanted = [build for build in plan.builds if build.id in names]
-        made = [_job(host, plan, build) for build in wanted]
+        made = [_job(host, plan, build, units.get(build.id, Unit())) for build in wanted]
         for job in made:
             jobs.forget_ended(host, plan, job)
             jobs.start(host, plan, job)
@@ -93,8 +105,8 @@ def _sources(host: Host, plan: HostPlan, build: Build) -> dict[str, str | None]:
     return {"wheelhouse": folder}
 
 
-def _job(host: Host, plan: HostPlan, build: Build) -> jobs.Job:
-    """The job that makes `build`; its request lies beside the job for whoever looks later."""
+def _job(host: Host, plan: HostPlan, build: Build, unit: Unit) -> jobs.Job:
+    """The job that makes `build`; its request lies beside the job for whoever looks later. unit: what runs it."""
     path = f"{plan.paths['engines']}/{build.id}"
     request = f"{plan.paths['jobs']}/{build.id}.json"
     recipe = recipe_named(build.recipe)
@@ -105,11 +117,17 @@ def _job(host: Host, plan: HostPlan, build: Build) -> jobs.Job:
         "uv": f"{plan.paths['root']}/tools/uv", "distribution": recipe.distribution, "version": build.version,
         "patches": [_patch(patch) for patch in build.patches], "git": to_json(build.git),
         "pip_check_known": {**recipe.pip_check_known, **dict(build.pip_check_known)}, "base": _base(build),
-        "pip": _lender(plan),
+        "pip": _lender(plan), "tools": [tool for tool in recipe.tools if tool.get("waived_by") not in unit.waived],
+        "service": {"user": unit.user, "env": dict(unit.env)},
     }  # fmt: skip
     write_rows(host, {"files": [{"path": request, "text": json.dumps(content), "mode": "644", "user": ""}]})
     command = agent_command(plan, "build", request)
     return jobs.Job(build.id, f"{plan.paths['jobs']}/{build.id}", build.id, command)
+
+
+def _gated(env: Mapping[str, str]) -> dict[str, str]:
+    """What gates are run in: the unit's environment without what names the instance, which is not running yet."""
+    return {name: value for name, value in env.items() if not name.startswith("SLIPWAY_")}
 
 
 def _base(build: Build) -> dict[str, Any] | None:

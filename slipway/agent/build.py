@@ -3,7 +3,8 @@
 usage: build REQUEST.json, with keys path (of the build), id, python (interpreter), requirements, locked,
 imports, disk_gb, sources, inputs, uv (folder for our own uv); and distribution, version, patches, git,
 pip_check_known (package: why its requirements are not met); and base, a Python whose packages the build is laid over:
-python, packages (name: version that it must bring), cuda_majors. Standard library only, Python 3.9+.
+python, packages (name: version that it must bring), cuda_majors. service: user and environment of what runs the build;
+tools: compilers that it needs at run time. Standard library only, Python 3.9+.
 sources.wheelhouse is a folder on this host with all wheels; it is removed once the build is complete.
 A build that is not complete is removed and made anew; a complete one is never touched.
 """
@@ -15,6 +16,7 @@ import hashlib
 import json
 import os
 import platform
+import pwd
 import shutil
 import subprocess
 import sys
@@ -59,7 +61,8 @@ def build(request: dict[str, Any]) -> None:
     os.makedirs(path, mode=0o755)
     install(request)
     applied = patched(request)
-    gate({**request, "imports": [*request["imports"], *[name for one in applied for name in one.modules()]]})
+    request = {**request, "imports": [*request["imports"], *[name for one in applied for name in one.modules()]]}
+    gate(request)
     record(request, time.time() - began, applied)
     clear_wheelhouse(request)
     say(f"{request['id']} is complete after {time.time() - began:.0f} s")
@@ -273,25 +276,63 @@ def call(command: list[str], env: dict[str, str]) -> None:
 
 
 def gate(request: dict[str, Any]) -> None:
-    """Import what will be run. This also compiles just the bytecode that a start needs, while we may write it."""
-    say(f"importing {', '.join(request['imports'])}")
+    """Import what will be run, with the unit's environment and as its user.
+
+    Where that user is another one, it comes after ourselves: importing compiles just the bytecode that a start needs,
+    which only we may write.
+    """
     agree(request)
-    code = (
-        "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('slipway.agent.gates', None, '__main__')"
-    )
-    python = os.path.join(request["path"], "venv/bin/python")
-    scratch = os.path.join(request["path"], ".scratch")
+    user, env = service_of(request)
+    say(f"importing {', '.join(request['imports'])}")
+    if not user:
+        run_gates(request, {name: value for name, value in env.items() if name != "PYTHONDONTWRITEBYTECODE"})
+        return
+    run_gates({**request, "tools": []}, {})
+    say(f"importing as {user}")
+    run_gates(request, {**env, "PYTHONDONTWRITEBYTECODE": "1"}, user)
+
+
+def service_of(request: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """The user to become, '' when it is ours already, and its environment. Raises BuildError."""
+    service = request.get("service") or {}
+    user, env = service.get("user", ""), service.get("env", {})
+    if not user or os.geteuid() != 0 or user == pwd.getpwuid(0).pw_name:
+        return "", env
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        raise BuildError(f"the user {user}, which the service is to run as, is not there; see service.user") from None
+    return user, env
+
+
+ASKED_OF_GATES = ("path", "imports", "distribution", "version", "base", "tools")
+GATES = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('slipway.agent.gates', None, '__main__')"
+
+
+def run_gates(request: dict[str, Any], own: dict[str, str], user: str = "") -> None:
+    """The build's Python looks at itself. own: a unit's whole environment. Raises BuildError with what it found."""
+    python, scratch = os.path.join(request["path"], "venv/bin/python"), os.path.join(request["path"], ".scratch")
     os.makedirs(scratch)
-    env = {**environment(request), **request["environment"]}
+    become: dict[str, Any] = {}
+    if user:
+        entry = pwd.getpwnam(user)
+        os.chown(scratch, entry.pw_uid, entry.pw_gid)
+        become = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": os.getgrouplist(user, entry.pw_gid)}
+    env = {**request["environment"], **own} if own else {**environment(request), **request["environment"]}
     env.update(dict.fromkeys(("HOME", "XDG_CACHE_HOME", "TMPDIR"), scratch))
-    asked = {name: request.get(name, "") for name in ("path", "imports", "distribution", "version", "base")}
-    done = subprocess.run([python, "-c", code, OURSELVES, json.dumps(asked)], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, env=env, check=False)  # fmt: skip
+    asked = {name: request.get(name, "") for name in ASKED_OF_GATES}
+    try:
+        done = subprocess.run([python, "-c", GATES, OURSELVES, json.dumps(asked)], stdout=subprocess.PIPE, cwd=scratch,
+                              stderr=subprocess.STDOUT, text=True, env=env, check=False, **become)  # fmt: skip
+    except PermissionError:
+        real = os.path.realpath(python)
+        raise BuildError(f"{user} may not run {real}; use a Python outside of others' home folders") from None
     shutil.rmtree(scratch, ignore_errors=True)
     print(done.stdout, flush=True)
     if done.returncode:
         lines = [line for line in done.stdout.strip().splitlines() if line.strip()]
-        raise BuildError(f"the build does not import: {lines[-1] if lines else 'no output'}")
+        whose = f" as {user}" if user else ""
+        raise BuildError(f"the build does not import{whose}: {lines[-1] if lines else 'no output'}")
 
 
 def agree(request: dict[str, Any]) -> None:
@@ -331,12 +372,35 @@ def record(request: dict[str, Any], seconds: float, applied: list[Applied]) -> N
         "seconds": round(seconds, 1),
         "python": request["python"],
         "lock": hashlib.sha256(request["requirements"].encode()).hexdigest() if request["locked"] else None,
+        "tools": tool_versions(request),
+        "gated": {"imports": request["imports"], "as": (request.get("service") or {}).get("user") or platform_user()},
         "patches": [one.record() for one in applied],
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     write_json(os.path.join(path, "build.json"), facts)
     digest, files = fingerprint(path)
     write_json(os.path.join(path, "complete"), {"fingerprint": digest, "files": files, "base": base_stamps(request)})
+
+
+def platform_user() -> str:
+    """Who we are."""
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def tool_versions(request: dict[str, Any]) -> dict[str, str]:
+    """What made the build, each as it names itself; what was not used is left out."""
+    python, uv = os.path.join(request["path"], "venv/bin/python"), find_uv(request)
+    asks = {"python": [python, "--version"]}
+    pip = [request.get("pip") or python, "-m", "pip", "--version"]
+    asks.update({"uv": [uv, "--version"]} if uv else {"pip": pip})
+    asks.update({"git": ["git", "--version"]} if request.get("git") else {})
+    return {name: first_line(command) for name, command in asks.items()}
+
+
+def first_line(command: list[str]) -> str:
+    """Such as uv 0.13.9."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return (done.stdout.splitlines() or [""])[0].strip()
 
 
 def base_stamps(request: dict[str, Any]) -> dict[str, list[int]]:

@@ -10,12 +10,14 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 FLAGS = "sglang.srt.server_args"  # imported by every real engine; it knows the flags
+NVIDIA = "/dev/nvidiactl"  # there whenever the driver is loaded
 NOT_MET = re.compile(r"^(?:The package `([^`]+)` requires|([A-Za-z0-9._-]+) \S+ (?:requires|has requirement) )")
 
 
@@ -28,7 +30,8 @@ def inside(request: Mapping[str, Any]) -> str:
         except BaseException as error:  # noqa: BLE001 - a module may even exit
             traceback.print_exc(file=sys.stdout)
             return f"{name}: {type(error).__name__}: {error}".strip().replace("\n", "; ")
-    if not wrong and FLAGS in sys.modules:
+    wrong = wrong or wrong_driver(sys.modules.get("torch"), os.path.exists(NVIDIA)) or missing_tools(request)
+    if not wrong and FLAGS in sys.modules and os.access(request["path"], os.W_OK):
         write_flags(os.path.join(request["path"], "flags.json"))
     return wrong
 
@@ -66,6 +69,44 @@ def wrong_cuda(python: str, majors: Sequence[int]) -> str:
         return ""
     wanted = " or ".join(str(major) for major in majors)
     return f"torch of {python} is built for CUDA {built}; the release's kernels are for CUDA {wanted}"
+
+
+def wrong_driver(torch: Any, gpus: bool) -> str:
+    """Whether the driver can run what torch was built for; nothing to say without torch, CUDA or a GPU.
+
+    Neither question makes a CUDA context, so no memory is taken from what serves.
+    """
+    built = getattr(getattr(torch, "version", None), "cuda", None)
+    if not built or not gpus:
+        return ""
+    driver = int(torch._C._cuda_getDriverVersion())
+    if driver // 1000 < int(str(built).partition(".")[0]):
+        have = f"{driver // 1000}.{driver % 1000 // 10}"
+        return f"torch {torch.__version__} is built for CUDA {built}; the driver has CUDA {have}: install a newer one"
+    if not torch.cuda.is_available():
+        return f"torch {torch.__version__} for CUDA {built} finds no GPU, though there are some: see nvidia-smi"
+    return ""
+
+
+def missing_tools(request: Mapping[str, Any]) -> str:
+    """Compilers that kernels are made with at run time, where the unit's environment looks for them."""
+    for tool in request.get("tools") or []:
+        brought = [name for name in tool.get("unless", []) if installed(name)]
+        places = [os.path.expandvars(place) for place in tool.get("places", [])]
+        path = os.pathsep.join([os.environ.get("PATH", ""), *(place for place in places if "$" not in place)])
+        if not brought and not any(shutil.which(name, path=path) for name in tool["names"]):
+            looked = f"PATH{''.join(', ' + place for place in tool.get('places', []))}"
+            return f"no {' or '.join(tool['names'])} in {looked}: {tool['why']}"
+    return ""
+
+
+def installed(name: str) -> bool:
+    """Whether a package is there."""
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def unmet(output: str, known: Mapping[str, str], own: Sequence[str]) -> list[str]:

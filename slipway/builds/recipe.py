@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from slipway.builds.locks import LockRequest, Locks, entries, without
+from slipway.builds.locks import LockRequest, Locks, entries, name_of, without
 from slipway.config.deployment import EngineSettings
 
 NO_LOCKS = Locks()
@@ -134,6 +134,8 @@ class Recipe:
     distribution: str = ""
     pip_check_known: Mapping[str, str] = field(default_factory=dict)
     base_brings: tuple[str, ...] = ()
+    package_imports: Mapping[str, str] = field(default_factory=dict)
+    tools: tuple[Mapping[str, Any], ...] = ()
 
     def fits(self, wanted: Mapping[str, str]) -> bool:
         """Whether every setting that the recipe is for is as wanted."""
@@ -165,6 +167,8 @@ def _recipe(name: str, row: Mapping[str, Any]) -> Recipe:
         distribution=row.get("distribution", ""),
         pip_check_known=row.get("pip_check_known", {}),
         base_brings=tuple(row.get("base_brings", ())),
+        package_imports=row.get("package_imports", {}),
+        tools=tuple(row.get("tools", ())),
     )
 
 
@@ -213,7 +217,7 @@ def make_build(recipe: Recipe, version: str, python: str, asked: Asked, locks: L
         python=python,
         requirements=requirements,
         locked=wants is None,
-        imports=recipe.imports,
+        imports=_imports(recipe, requirements),
         disk_gb=recipe.disk_gb,
         sources=asked.sources,
         recipe=recipe.name,
@@ -226,6 +230,13 @@ def make_build(recipe: Recipe, version: str, python: str, asked: Asked, locks: L
         wants_lock=wants,
     )
     return _named(unnamed)
+
+
+def _imports(recipe: Recipe, requirements: str) -> tuple[str, ...]:
+    """The recipe's modules, and those of packages that not every build has."""
+    there = {name_of(entry) for entry in entries(requirements)}
+    found = [module for name, module in recipe.package_imports.items() if name in there]
+    return (*recipe.imports, *dict.fromkeys(found))
 
 
 def _requirements(
