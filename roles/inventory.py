@@ -23,7 +23,7 @@ _opened: dict[Path, Opened] = {}
 # see click's context.
 _options: dict[str, Any] = {}
 # --data that asks something of one run, and says nothing of what the hosts should be.
-RUN_OPTIONS = ("break_lock", "label", "name", "release", "repeats", "why")
+RUN_OPTIONS = ("break_lock", "label", "name", "release", "repeats", "seconds", "streams", "why", "worker")
 
 
 def hosts(inventory: str, variables: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

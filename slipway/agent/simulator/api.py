@@ -13,6 +13,7 @@ from . import intake, replies, status
 from .engine import Engine, Job
 from .faults import Faults
 from .mischief import EngineError, forever
+from .profiler import Profiler
 from .settings import FAKE_BOOTSTRAP_HOST
 from .text import plain_prompt
 from .transfer import Rendezvous
@@ -47,6 +48,7 @@ class Api:
         self.engine = engine
         self.settings = engine.settings
         self.state = STARTING
+        self.profiler = Profiler()
         self._routes = self._table()
 
     def _table(self) -> dict[str, tuple[str, Route]]:
@@ -62,6 +64,8 @@ class Api:
             "/v1/loads": ("GET", self._loads),
             "/flush_cache": ("GET POST", self._flush),
             "/abort_request": ("POST", self._abort),
+            "/start_profile": ("GET POST", self._start_profile),
+            "/stop_profile": ("GET POST", self._stop_profile),
             "/v1/chat/completions": ("POST", self._chat),
             "/v1/completions": ("POST", self._completions),
             "/generate": ("POST PUT", self._generate),
@@ -187,6 +191,16 @@ class Api:
         for rid in rids:
             self.engine.abort(rid)
         return Response(200)
+
+    async def _start_profile(self, request: Request) -> Response:
+        refused = self.profiler.start(request.json() if request.body else {}, self.engine.made)
+        return text_response("Internal Server Error", 500) if refused else text_response("Start profiling.\n")
+
+    async def _stop_profile(self, _request: Request) -> Response:
+        refused = self.profiler.stop(self.engine.made)
+        if refused:
+            return text_response("Internal Server Error", 500)
+        return text_response("Stop profiling. This will take some time.\n")
 
     # ---- generation
 

@@ -75,6 +75,7 @@ class Engine:
         self._prompts = asyncio.Semaphore(settings.timing.prefill_slots or 1_000_000)
         self._prompts_free = 0.0  # when the last of the prefill places became free
         self._last_answer: Answer | None = None
+        self.made = 0  # tokens since the start
         self._since_log = 0
         self._logged = time.monotonic()
 
@@ -274,6 +275,7 @@ class Engine:
         if job.sent == new:
             self.metrics.observe("time_to_first_token_seconds", now - job.received)
         self._since_log += new
+        self.made += new
         if self._since_log >= DECODE_LOG_INTERVAL * max(1, len(self.running)) and self.settings.mode != "prefill":
             self._log_decode(now)
 
