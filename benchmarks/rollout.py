@@ -51,8 +51,9 @@ class Scenario:
 def changed_build(site: Site, folder: Path) -> Ran:
     """The same deployment from a checkout whose simulator is another build, by one comment."""
     copy = folder / "checkout"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False).stdout
-    names = [name for name in listed.split("\0") if name and not name.startswith(("tests/data/", "docs/"))]
+    git = ["git", "ls-files", "-z"]
+    listed = subprocess.run(git, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    names = [name for name in listed.stdout.split("\0") if name and not name.startswith(("tests/data/", "docs/"))]
     for name in names or _all_files():
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
