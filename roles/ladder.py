@@ -40,13 +40,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Ladder:
-    """What is to hold, and where. wanted: by host, the manager and the configurations that its processes run."""
+    """What is to hold, and where. wanted: by host, the manager and the configurations that its processes run.
+
+    recorded: the known answers of a release that is put back; None for those of the configuration.
+    """
 
     plan: Plan
     hosts: Mapping[str, Host]
     wanted: Mapping[str, Wanted]
     deployment: Deployment
     sources: Sequence[Path]
+    recorded: Sequence[Mapping[str, str]] | None = None
 
     @property
     def settings(self) -> VerifySettings:
@@ -61,9 +65,9 @@ def ladder_of(run: Run, plan: Plan | None = None, wanted: Mapping[str, Wanted] |
     """
     sources = [Path(files.source) for files in run.opened.files.values() if isinstance(files, Files)]
     if plan is None:
-        return Ladder(run.plan, run.hosts, run.wanted, run.opened.deployment, sources)
+        return Ladder(run.plan, run.hosts, run.wanted, run.opened.deployment, sources, run.answers)
     rendered = wanted if wanted is not None else {host.name: wanted_on(plan, host.name) for host in plan.hosts}
-    return Ladder(plan, run.hosts, rendered, run.opened.deployment, sources)
+    return Ladder(plan, run.hosts, rendered, run.opened.deployment, sources, run.answers)
 
 
 def climb(ladder: Ladder) -> list[Row]:
@@ -125,7 +129,7 @@ def _router_question(ladder: Ladder, router: Instance) -> dict[str, Any]:
         **worker_question(ladder, router),
         "model": served,
         "expected_workers": expected,
-        "known_answers": _known_answers(ladder),
+        "known_answers": known_answers(ladder),
         "max_tokens": ladder.settings.max_tokens,
         "settle_s": _settle_s(ladder.deployment.host(router.host).router),
     }
@@ -136,8 +140,10 @@ def _settle_s(router: RouterSettings) -> int:
     return 4 * router.health_check_interval_s + router.circuit_open_s + 5
 
 
-def _known_answers(ladder: Ladder) -> list[dict[str, str]]:
-    """From the file that the configuration names, else the checkpoint's own."""
+def known_answers(ladder: Ladder) -> list[dict[str, str]]:
+    """From the release that is put back, the file that the configuration names, or the checkpoint's own."""
+    if ladder.recorded is not None:
+        return [dict(row) for row in ladder.recorded]
     named = ladder.settings.known_answers
     places = [Path(named)] if named else [source / "known_answers.json" for source in ladder.sources]
     for place in places:

@@ -27,7 +27,7 @@ from roles.secrets import SecretsError, read_secrets
 from slipway.builds.locking import LockError, lock_builds
 from slipway.config.deployment import Deployment
 from slipway.converge.change import Change
-from slipway.converge.compare import changes_on
+from slipway.converge.compare import changes_on, release_number
 from slipway.converge.limits import limit_findings
 from slipway.converge.request import state_request
 from slipway.converge.wanted import Wanted, wanted_on
@@ -44,7 +44,11 @@ class RefusedError(PyinfraError):
 
 @dataclass
 class Run:
-    """What all roles share in one run."""
+    """What all roles share in one run.
+
+    past: number of the release whose plan this is; 0 for the plan of the configuration. answers: the known answers
+    that were recorded with it.
+    """
 
     plan: Plan
     opened: Opened
@@ -54,6 +58,8 @@ class Run:
     hosts: dict[str, Host]
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
+    past: int = 0
+    answers: list[dict[str, str]] | None = None
 
     def here(self, role: str) -> list[Change]:
         """Changes of one role on the host that deploy.py is being executed for."""
@@ -162,8 +168,9 @@ def refresh_once(run: Run) -> None:
 def refresh(run: Run) -> None:
     """Ask every host for its state again and compare. What lies outside --limit is looked at and left."""
     reread(run, run.wanted)
+    number = release_number(run.plan, run.states)
     for name, found in run.states.items():
-        changes = changes_on(run.plan, run.wanted[name], run.facts[name], found)
+        changes = changes_on(run.plan, run.wanted[name], run.facts[name], found, None if run.past else number)
         inside = state.is_host_in_limit(run.hosts[name])
         run.changes[name] = changes if inside else []
         if changes and not inside:
@@ -173,7 +180,7 @@ def refresh(run: Run) -> None:
 def left(run: Run, name: str) -> list[Change]:
     """What a deploy would still change on one host now; for reading back what was just changed."""
     reread(run, [name])
-    return changes_on(run.plan, run.wanted[name], run.facts[name], run.states[name])
+    return changes_on(run.plan, run.wanted[name], run.facts[name], run.states[name], None if run.past else 1)
 
 
 def reread(run: Run, names: Iterable[str]) -> None:

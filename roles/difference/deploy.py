@@ -1,4 +1,4 @@
-"""Role difference: what differs between the release that is deployed and the plan that is configured now."""
+"""Role difference: what differs between two releases, or between a release and the plan that is configured now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pyinfra import host as current_host
 from pyinfra import state
 from pyinfra.api import deploy, operation
 
-from roles.remote import execute
+from roles.inventory import asked
+from roles.releases import ask
+from roles.remote import RemoteError, execute
 from roles.run import Run
 from slipway.plan.diff import diff_lines
 from slipway.plan.model import to_json
@@ -45,13 +47,27 @@ def compare(run: Run) -> Generator[Any, None, None]:
 
 
 def _lines(run: Run) -> list[str]:
-    first = run.plan.hosts[0]
-    path = f"{first.paths['deployment']}/current/plan.json"
-    output = execute(run.hosts[first.name], ["cat", path])
-    if not output.ok:
-        return [f"no release of {run.plan.deployment} is deployed on {first.name}: everything is new"]
+    """Between two releases, a release and the plan, or the current release and the plan, as --data release asks."""
+    before, _, after = str(asked("release") or "current").partition("..")
     try:
-        lines = diff_lines(json.loads("\n".join(output.stdout)), to_json(run.plan))
+        old, new = _recorded(run, before), _recorded(run, after) if after else to_json(run.plan)
+        lines = diff_lines(old, new)
+    except RemoteError as error:
+        return [str(error)]
     except (ValueError, KeyError, TypeError) as error:
-        return [f"{path} on {first.name} is no recorded plan ({type(error).__name__}: {error})"]
-    return lines or ["nothing differs from the deployed release"]
+        return [f"release {before} or {after or 'the plan'} is no recorded plan ({type(error).__name__}: {error})"]
+    one = "the deployed release" if before == "current" else f"release {before}"
+    return lines or [f"nothing differs from {one}" if not after else f"nothing differs between {before} and {after}"]
+
+
+def _recorded(run: Run, name: str) -> Any:
+    """The plan of a release, by number or 'current', from the first host that has it. Raises RemoteError."""
+    first = run.plan.hosts[0]
+    if name == "current":
+        output = execute(run.hosts[first.name], ["cat", f"{first.paths['deployment']}/current/plan.json"])
+        if not output.ok:
+            raise RemoteError(f"no release of {run.plan.deployment} is deployed on {first.name}: everything is new")
+        return json.loads("\n".join(output.stdout))
+    if not name.isdigit():
+        raise RemoteError(f"release={name}: must be N, N..M, N..current or current..N")
+    return json.loads(ask(run, first.name, action="read", number=int(name))["plan"])

@@ -6,8 +6,6 @@ does it for all, in the plan's order, and stops at the first failure.
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -20,15 +18,13 @@ from pyinfra.api.host import Host
 
 from roles.hooks import after, before
 from roles.interrupt import in_hand
-from roles.remote import RemoteError, check
-from roles.rollout.start import wait_started
-from roles.rollout.walk import Walk
-from roles.run import RefusedError, Run, print_limits, reread, rollout_changes, steps_of
-from roles.services import Services
+from roles.releases import prepare, seal
+from roles.remote import RemoteError
+from roles.rollout.back import put_back
+from roles.rollout.walk import unsettled, walk_steps
+from roles.run import RefusedError, Run
 from roles.steps import converge
-from roles.write import write_rows
 from slipway.converge.change import Change
-from slipway.plan.model import Instance
 
 _lock = BoundedSemaphore(1)
 
@@ -46,7 +42,7 @@ def roll(run: Run, changes: list[Change]) -> Generator[Any, None, None]:
 
     Example: `roll(name="Start and restart instances", run=run, changes=run.here("rollout"))`.
     """
-    if not changes and not (running.is_executing and _unsettled(run)):
+    if not changes and not (running.is_executing and unsettled(run)):
         current_host.noop("every instance runs what the plan says")
         return
     yield FunctionCommand(_once, (run,), {})
@@ -67,50 +63,25 @@ def _guarded(state: Any, run: Run) -> bool:
         return False
     try:
         before(run, "rollout")
-        _roll(run)
+        prepare(run)
     except (RemoteError, RefusedError) as error:
-        logger.error(f"    rollout stopped: {error}")
+        logger.error(f"    {error}; nothing that serves was touched")
         after(run, "rollout", "failed")
         return False
-    after(run, "rollout", "ok")
+    done = _attempt(run)
+    after(run, "rollout", "ok" if done else "failed")
+    return done
+
+
+def _attempt(run: Run) -> bool:
+    """The rollout and its gate; when either fails, the release that served before is put back."""
+    try:
+        run.notes["climbed"] = walk_steps(run)
+    except (RemoteError, RefusedError) as error:
+        logger.error(f"    rollout stopped: {error}")
+        put_back(run, error)
+        return False
     return True
-
-
-def _roll(run: Run) -> None:
-    """The steps, then what the managers are still due, then the whole ladder."""
-    pending, found = rollout_changes(run), steps_of(run)
-    reread(run, run.wanted)
-    walk = Walk(run)
-    for change in pending:
-        walk.on(change.host)
-    walk.walk(found)
-    for change in pending:
-        if change.action == "enable":
-            _enable(walk.on(change.host), change)
-    _settle(run, {one.name for step in found for one in step.instances})
-    reread(run, run.wanted)
-    print_limits(run, walk.services)
-
-
-def _enable(service: Services, change: Change) -> None:
-    logger.info(f"    {service.host.name}: enable {change.data} ({change.reason})")
-    for words in service.manager.enable(change.data):
-        check(service.host, words)
-
-
-def _unsettled(run: Run) -> list[Instance]:
-    """Instances that run but did not listen yet when the host was asked: a crash or a reboot just before us."""
-    return [one for one in run.plan.instances if one.serves and not _listens(run, one)]
-
-
-def _listens(run: Run, instance: Instance) -> bool:
-    return all(str(port) in run.states[instance.host]["ports"] for port in instance.ports.values())
-
-
-def _settle(run: Run, seen: set[str]) -> None:
-    """Wait for what is still coming up by itself, so that verification asks what can answer."""
-    waiting = [instance for instance in _unsettled(run) if instance.name not in seen]
-    wait_started(run, {one.host: Services(run, one.host) for one in waiting}, waiting)
 
 
 @deploy("Record")
@@ -122,27 +93,8 @@ def record(run: Run) -> None:
 
 def _recorder(run: Run) -> Callable[[Host, Change], None]:
     def make(host: Host, change: Change) -> None:
-        number, text = change.data
-        home = run.plan.host(host.name).paths["deployment"]
-        folder = f"{home}/releases/{number}"
-        rows = [{"path": f"{folder}/plan.json", "text": text, "mode": "644", "user": ""}]
-        rows += [
-            {"path": f"{folder}/files/{file.path.rpartition('/')[2]}", "text": file.text, "mode": "644", "user": ""}
-            for file in run.wanted[host.name].files
-            if not file.sealed
-        ]
-        about = f'{{"release": {number}, "who": "{_who()}", "when": "{_now()}"}}\n'
-        rows.append({"path": f"{folder}/about.json", "text": about, "mode": "644", "user": ""})
-        write_rows(host, {"files": rows, "links": {f"{home}/current": f"releases/{number}"}})
+        if host.name not in run.notes.get("prepared", {}):
+            prepare(run, [host.name])
+        seal(run, host.name, change.data[0])
 
     return make
-
-
-def _who() -> str:
-    return "".join(
-        c for c in os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown" if c.isalnum() or c in "-_."
-    )
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -116,7 +116,7 @@ class Traffic:
 
     def _in_hand(self, one: Live) -> int | None:
         """None when it does not tell; then the engine's own end, which waits for its requests, must do."""
-        output = ask_agent(self.run.hosts[one.host], self.run.plan.host(one.host), "load", one.url)
+        output = ask_agent(self.run.hosts[one.host], self.run.plan.host(one.host), "in_hand", one.url)
         try:
             count: int | None = json.loads(output.stdout[-1])["running"]
         except (ValueError, IndexError, KeyError):

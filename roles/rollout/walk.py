@@ -7,15 +7,49 @@ from collections.abc import Sequence
 
 from pyinfra import logger
 
-from roles.ladder import Row, climb_router, climb_workers, explain, ladder_of, show
+from roles.ladder import Row, climb, climb_router, climb_workers, explain, ladder_of, show
 from roles.remote import RemoteError, check
 from roles.rollout.start import wait_started
 from roles.rollout.traffic import Traffic
 from roles.rollout.watch import after_step, before_step
-from roles.run import Run, live_of, policy_of
+from roles.run import Run, live_of, policy_of, print_limits, reread, rollout_changes, steps_of
 from roles.services import Services
+from slipway.converge.change import Change
 from slipway.plan.model import Instance
 from slipway.rollout import Step
+
+
+def walk_steps(run: Run) -> list[Row]:
+    """Make what runs what the run's plan says, and prove it; the rows of the whole ladder. Raises RemoteError."""
+    pending, found = rollout_changes(run), steps_of(run)
+    reread(run, run.wanted)
+    walk = Walk(run)
+    for change in pending:
+        walk.on(change.host)
+    walk.walk(found)
+    for change in pending:
+        if change.action == "enable":
+            _enable(walk.on(change.host), change)
+    walk.settle({one.name for step in found for one in step.instances})
+    rows = walk.gate()
+    reread(run, run.wanted)
+    print_limits(run, walk.services)
+    return rows
+
+
+def unsettled(run: Run) -> list[Instance]:
+    """Instances that run but did not listen yet when the host was asked: a crash or a reboot just before us."""
+    return [one for one in run.plan.instances if one.serves and not _listens(run, one)]
+
+
+def _listens(run: Run, instance: Instance) -> bool:
+    return all(str(port) in run.states[instance.host]["ports"] for port in instance.ports.values())
+
+
+def _enable(service: Services, change: Change) -> None:
+    logger.info(f"    {service.host.name}: enable {change.data} ({change.reason})")
+    for words in service.manager.enable(change.data):
+        check(service.host, words)
 
 
 class RungError(RemoteError):
@@ -95,6 +129,18 @@ class Walk:
         for router in self.traffic.routers if self._complete() else ():
             self._hold(climb_router(ladder, router))
 
+    def settle(self, seen: set[str]) -> None:
+        """Wait for what is still coming up by itself, so that verification asks what can answer."""
+        waiting = [instance for instance in unsettled(self.run) if instance.name not in seen]
+        wait_started(self.run, {one.host: self.on(one.host) for one in waiting}, waiting)
+
+    def gate(self) -> list[Row]:
+        """The whole ladder, shown. Raises RungError."""
+        rows = climb(ladder_of(self.run))
+        show(rows)
+        self._hold(rows)
+        return rows
+
     def _complete(self) -> bool:
         """Whether each role that the plan has is served; else the routers cannot be ready."""
         roles = {one.role for one in self.traffic.serving.values()}
@@ -103,7 +149,6 @@ class Walk:
     def _hold(self, rows: list[Row]) -> None:
         if all(row.ok for row in rows):
             return
-        show(rows)
         explain(ladder_of(self.run), rows)
         raise RungError(rows)
 

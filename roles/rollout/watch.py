@@ -13,7 +13,8 @@ from slipway.rollout import Step
 def before_step(run: Run, step: Step) -> None:
     """Called before anything of the step is done. Raises RemoteError to stop the rollout here."""
     still_held(run)
-    check_interrupted(run)
+    if not run.past:  # what is put back after Ctrl-C is put back
+        check_interrupted(run)
     arm(run, step)
 
 

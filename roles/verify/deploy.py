@@ -46,10 +46,12 @@ def _failed(state: Any, host: Any) -> bool:
 
 
 def _climb(run: Run) -> bool:
-    ladder = ladder_of(run)
-    rows = climb(ladder)
-    show(rows)
-    explain(ladder, rows)
+    rows = run.notes.get("climbed")  # the rollout's gate, a moment ago
+    if rows is None:
+        ladder = ladder_of(run)
+        rows = climb(ladder)
+        show(rows)
+        explain(ladder, rows)
     proven = all(row.ok for row in rows)
     if proven:
         answers = next((dict(row.answers) for row in rows if row.answers), {})

@@ -1,4 +1,4 @@
-"""`slipway builds [ROOT]` and `slipway diff BUILD BUILD`: what is built on this machine, and how two builds differ."""
+"""`slipway builds [ROOT]` and `slipway diff`: what is built on this machine, and how builds or releases differ."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ def add(commands: Any) -> argparse.ArgumentParser:
 
 def add_diff(commands: Any) -> argparse.ArgumentParser:
     """Add `diff`; its parser."""
-    parser: argparse.ArgumentParser = commands.add_parser("diff", help="tell how two builds differ")
-    parser.add_argument("builds", nargs=2, metavar="BUILD", help="an id, or a folder that holds build.json")
-    parser.add_argument("--root", help="as of slipway builds")
+    text = "tell how two builds of this machine, two releases, or a release and the plan differ"
+    parser: argparse.ArgumentParser = commands.add_parser("diff", help=text)
+    what = "an id, or a folder that holds build.json; or a release's number, 'current', and at last 'plan'"
+    parser.add_argument("sides", nargs=2, metavar="BUILD|RELEASE", help=what)
+    parser.add_argument("--root", help="of builds, as of slipway builds")
+    parser.add_argument("--inventory", default="inventory.py", help="of releases, whose hosts are asked")
+    parser.add_argument("--data", action="append", default=[], metavar="KEY.PATH=VALUE", help="as pyinfra's --data")
     parser.set_defaults(run=run_diff)
     return parser
 
@@ -50,10 +54,35 @@ def run(arguments: argparse.Namespace) -> int:
 
 def run_diff(arguments: argparse.Namespace) -> int:
     """What decides their contents and differs; 1 when one is not there."""
+    if all(side.isdigit() or side in ("current", "plan") for side in arguments.sides):
+        return _diff_releases(arguments)
+    return _diff_builds(arguments)
+
+
+def _diff_releases(arguments: argparse.Namespace) -> int:
+    from slipway.agent.difference import DifferenceError, ask
+    from slipway.front import project_root
+
+    before, after = arguments.sides
+    if before == "plan":
+        print("error: the plan can only be the second of the two: slipway diff current plan", file=sys.stderr)
+        return 1
+    options = [word for item in arguments.data for word in ("--data", item)]
+    options += ["--data", f"release={before}" if after == "plan" else f"release={before}..{after}"]
+    try:
+        lines = ask(str(project_root() / "playbooks/difference.py"), arguments.inventory, options)
+    except DifferenceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("\n".join(lines))
+    return 0
+
+
+def _diff_builds(arguments: argparse.Namespace) -> int:
     from slipway.builds.records import differences, read_record, read_records
 
     engines = _engines(arguments.root)
-    folders = [Path(name) if "/" in name else engines / name for name in arguments.builds]
+    folders = [Path(name) if "/" in name else engines / name for name in arguments.sides]
     missing = [folder for folder in folders if not (folder / "build.json").is_file()]
     if missing:
         have = ", ".join(record["id"] for record in read_records(engines)) or "none"

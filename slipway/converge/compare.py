@@ -24,8 +24,11 @@ State = Mapping[str, Any]
 RELEASE_LINK = re.compile(r"releases/[0-9]+")
 
 
-def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State) -> list[Change]:
-    """Everything a deploy would change on this host, in the order in which it would."""
+def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State, release: int | None = 1) -> list[Change]:
+    """Everything a deploy would change on this host, in the order in which it would.
+
+    release: the number that the plan is recorded under where it is not yet; None when nothing is to be recorded.
+    """
     host, state = wanted.host, as_replaced(wanted, state)
     found = [
         *_refusals(plan, wanted, state),
@@ -40,7 +43,8 @@ def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State) -> li
         *_overrides(plan, wanted, state),
         *_stale(plan, wanted, state),
     ]
-    return [*found, *due_services(plan, wanted, state, found), *_release(plan, host, state)]
+    recorded = _release(plan, host, state, release) if release else ()
+    return [*found, *due_services(plan, wanted, state, found), *recorded]
 
 
 def as_replaced(wanted: Wanted, state: State) -> State:
@@ -207,14 +211,12 @@ def _stale(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
                          "the plan no longer has it", data=instance)  # fmt: skip
 
 
-def _release(plan: Plan, host: HostPlan, state: State) -> Iterator[Change]:
-    """The record of what is deployed; written last, when everything else holds."""
-    text = release_text(plan)
+def _release(plan: Plan, host: HostPlan, state: State, number: int) -> Iterator[Change]:
+    """The record of what is deployed; `current` points at it when everything else holds."""
     link = state["files"][f"{host.paths['deployment']}/current"]
     found = state["files"][f"{host.paths['deployment']}/current/plan.json"]
     target = link.get("target", "")
-    recorded = found.get("text") == text or found.get("sha256") == _sha(text)
-    if recorded and RELEASE_LINK.fullmatch(target):
+    if recorded_as(plan, host, state):
         return
     if link["kind"] == "absent":
         reason = "no release is current"
@@ -222,8 +224,27 @@ def _release(plan: Plan, host: HostPlan, state: State) -> Iterator[Change]:
         reason = f"current is {link['kind']} {target}".strip() + "; must be a link to a release"
     else:
         reason = f"{target} is not there" if found["kind"] == "absent" else "the plan differs from the current release"
-    number = next_release(state["listings"].get(host.paths["releases"], []))
-    yield Change(host.name, "rollout", "create", f"release {number}", reason, data=(number, text))
+    yield Change(host.name, "rollout", "create", f"release {number}", reason, data=(number, release_text(plan)))
+
+
+def recorded_as(plan: Plan, host: HostPlan, state: State) -> int:
+    """The number of the current release when it is this plan's record; 0 when it is not."""
+    target = state["files"][f"{host.paths['deployment']}/current"].get("target", "")
+    found = state["files"][f"{host.paths['deployment']}/current/plan.json"]
+    text = release_text(plan)
+    same = found.get("text") == text or found.get("sha256") == _sha(text)
+    return int(target.rpartition("/")[2]) if same and RELEASE_LINK.fullmatch(target) else 0
+
+
+def release_number(plan: Plan, states: Mapping[str, State]) -> int:
+    """What the plan is recorded under: the same on every host, also when a dead run recorded it on some of them."""
+    there = {name: state["listings"].get(plan.host(name).paths["releases"], []) for name, state in states.items()}
+    numbers = {recorded_as(plan, plan.host(name), state) for name, state in states.items()} - {0}
+    lacking = [name for name, state in states.items() if not recorded_as(plan, plan.host(name), state)]
+    for number in sorted(numbers, reverse=True):
+        if not any(str(number) in there[name] for name in lacking):
+            return number
+    return max(next_release(names) for names in there.values())
 
 
 def release_text(plan: Plan) -> str:

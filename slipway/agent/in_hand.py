@@ -1,4 +1,4 @@
-"""How many requests a worker has in hand, by its own word. usage: load URL; prints {"running": N, or null: not told}.
+"""How many requests a worker has in hand, by its own word. usage: in_hand URL; prints {"running": N or null}.
 
 Asked are /v1/loads (answers 500 on the CPU engine), /get_load (gone since SGLang 0.5.21) and the gauges of /metrics,
 whichever answers first. Standard library only, Python 3.9+.
