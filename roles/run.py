@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,22 @@ from slipway.converge.compare import changes_on, release_number
 from slipway.converge.limits import limit_findings
 from slipway.converge.request import state_request
 from slipway.converge.wanted import Wanted, wanted_on
+from slipway.finding import Finding
 from slipway.front import Opened
 from slipway.plan.facts import HostFacts, read_facts
 from slipway.plan.model import HostPlan, Plan
 from slipway.report import finding_lines
-from slipway.rollout import Live, Policy, Step, step_lines, steps
+from slipway.rollout import (
+    Green,
+    Live,
+    Policy,
+    Step,
+    green_of,
+    replaced_workers,
+    step_lines,
+    steps,
+    with_room,
+)
 
 
 class RefusedError(PyinfraError):
@@ -205,12 +216,26 @@ def live_of(run: Run) -> list[Live]:
 def policy_of(run: Run) -> Policy:
     """How the rollout is to go about it; one for all hosts."""
     settings = run.deployment.hosts[0].rollout
-    return Policy(settings.strategy, settings.skew, settings.drain_s)
+    strategy = "rolling" if run.past and settings.strategy == "blue-green" else settings.strategy
+    return Policy(strategy, settings.skew, settings.drain_s)
 
 
 def steps_of(run: Run) -> tuple[Step, ...]:
     """The steps that the pending changes ask for."""
-    return steps(run.plan, rollout_changes(run), live_of(run), policy_of(run))
+    return steps(run.plan, rollout_changes(run), live_of(run), policy_of(run), green_due(run))
+
+
+def green_due(run: Run) -> Green | None:
+    """The second set that a blue-green rollout needs, if any. Raises RefusedError where there is no room for it."""
+    blues = replaced_workers(run.plan, rollout_changes(run))
+    if policy_of(run).strategy != "blue-green" or not blues:
+        return None
+    doubled = replace(run.opened, deployment=with_room(run.deployment, run.plan, blues)).plan(run.facts)
+    router = run.deployment.host(run.plan.of("router")[0].host).router
+    found = green_of(run.plan, doubled, blues, router, run.deployment.hosts[0].rollout.green_port)
+    if isinstance(found, Finding):
+        raise RefusedError("\n".join([*finding_lines([found]), "nothing that serves was touched"]))
+    return found
 
 
 def rollout_changes(run: Run) -> list[Change]:

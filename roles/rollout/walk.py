@@ -9,14 +9,15 @@ from pyinfra import logger
 
 from roles.ladder import Row, climb, climb_router, climb_workers, explain, ladder_of, show
 from roles.remote import RemoteError, check
+from roles.rollout.beside import green_run, write_green
 from roles.rollout.start import wait_started
 from roles.rollout.traffic import Traffic
 from roles.rollout.watch import after_step, before_step
-from roles.run import Run, live_of, policy_of, print_limits, reread, rollout_changes, steps_of
+from roles.run import Run, green_due, live_of, policy_of, print_limits, reread, rollout_changes, steps_of
 from roles.services import Services
 from slipway.converge.change import Change
 from slipway.plan.model import Instance
-from slipway.rollout import Step
+from slipway.rollout import Step, only_green
 
 
 def walk_steps(run: Run) -> list[Row]:
@@ -65,10 +66,12 @@ class Walk:
     """One rollout. Raises RemoteError, RungError among them, where it stops."""
 
     def __init__(self, run: Run) -> None:
-        self.run = run
+        self.final = run
+        self.green = green_due(run)
+        self.run = green_run(run, self.green) if self.green else run
         self.policy = policy_of(run)
         self.services: dict[str, Services] = {}
-        self.traffic = Traffic(run, live_of(run))
+        self.traffic = Traffic(self.run, live_of(run))
 
     def walk(self, steps: Sequence[Step]) -> None:
         """All of them."""
@@ -95,12 +98,31 @@ class Walk:
         if step.kind == "remove":
             self._remove(step)
             return
+        if step.kind == "green":
+            self._beside(step)
+            return
         if step.kind != "start":
             self._stop(step.instances)
         self._start(step.instances)
         self._enter(step)
         if step.outage:
             logger.warning(f"    OUTAGE of {' and '.join(step.outage)} over: {time.monotonic() - began:.1f} s")
+        self.prove_routers()
+
+    def _beside(self, step: Step) -> None:
+        """The second set is proven by all that comes through its own router, before it gets any other traffic."""
+        assert self.green is not None
+        write_green(self.run, self.final)
+        for name in {one.host for one in step.instances}:
+            self.on(name).ready()
+        self._start(step.instances)
+        workers = list(self.green.workers.values())
+        self._hold(climb_workers(ladder_of(self.run), workers))
+        plan = only_green(self.final.plan, self.green)
+        rows = climb_router(ladder_of(self.run, plan, self.run.wanted), self.green.router)
+        show(rows)
+        self._hold(rows)
+        self.traffic.enter(workers)
         self.prove_routers()
 
     def _stop(self, instances: Sequence[Instance]) -> None:
@@ -131,12 +153,12 @@ class Walk:
 
     def settle(self, seen: set[str]) -> None:
         """Wait for what is still coming up by itself, so that verification asks what can answer."""
-        waiting = [instance for instance in unsettled(self.run) if instance.name not in seen]
+        waiting = [instance for instance in unsettled(self.final) if instance.name not in seen]
         wait_started(self.run, {one.host: self.on(one.host) for one in waiting}, waiting)
 
     def gate(self) -> list[Row]:
         """The whole ladder, shown. Raises RungError."""
-        rows = climb(ladder_of(self.run))
+        rows = climb(ladder_of(self.final))
         show(rows)
         self._hold(rows)
         return rows

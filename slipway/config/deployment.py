@@ -126,6 +126,7 @@ class RouterSettings:
     env: Mapping[str, str]
     secret_env: Mapping[str, Mapping[str, str]]
     start_budget_s: int
+    drain_s: int
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,7 @@ class RolloutSettings:
     """How a deployment that serves is changed. skew: workers of a role that may be out at once. Times are seconds."""
 
     strategy: str
+    green_port: int
     skew: int
     drain_s: int
     lock_wait_s: int

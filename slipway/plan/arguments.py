@@ -181,6 +181,7 @@ def router_argv(
         "--health-failure-threshold", str(settings.health_failure_threshold),
         "--cb-timeout-duration-secs", str(settings.circuit_open_s),
         "--request-timeout-secs", str(settings.request_timeout_s),
+        "--shutdown-grace-period-secs", str(settings.drain_s),
     ]  # fmt: skip
     return (python, "-m", "smg.launch_router", *mode, *flags, *_router_extra(settings.server_args))
 

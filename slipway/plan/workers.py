@@ -145,5 +145,5 @@ def router_instance(
         name=placed.name, role="router", host=host.name, address=reached, gpus=(), ports=taken, argv=argv,
         env=marked(env, placed.name, settings.deployment, "router", serves_at), build=build,
         serves_at=serves_at, start_budget_s=router.start_budget_s,
-        drain_s=30, clean_exit="0", settings={}, rank=0, leader=placed.name, reserved={}, placed="",
+        drain_s=router.drain_s, clean_exit="0", settings={}, rank=0, leader=placed.name, reserved={}, placed="",
     )  # fmt: skip

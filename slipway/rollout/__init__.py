@@ -1,7 +1,21 @@
 """The rollout: in which order what runs becomes what the plan says, without losing a request. Pure."""
 
+from .green import Green, green_of, only_green, with_green, with_room
 from .model import Live, Policy, Step
-from .order import due_instances, steps
+from .order import due_instances, replaced_workers, steps
 from .shown import step_lines
 
-__all__ = ["Live", "Policy", "Step", "due_instances", "step_lines", "steps"]
+__all__ = [
+    "Green",
+    "Live",
+    "Policy",
+    "Step",
+    "due_instances",
+    "green_of",
+    "only_green",
+    "replaced_workers",
+    "step_lines",
+    "steps",
+    "with_green",
+    "with_room",
+]

@@ -8,15 +8,15 @@ from typing import Literal
 
 from slipway.plan.model import Instance
 
-Kind = Literal["start", "restart", "router", "remove", "join"]
+Kind = Literal["start", "green", "restart", "router", "remove", "join"]
 
 
 @dataclass(frozen=True)
 class Policy:
     """How a rollout goes about it.
 
-    strategy: 'rolling' or 'recreate'. skew: how many workers of one role may be out at the same time. drain_s: seconds
-    that a worker's running requests are waited for once the routers send it nothing new.
+    strategy: 'rolling', 'recreate' or 'blue-green'. skew: how many workers of one role may be out at the same time.
+    drain_s: seconds that a worker's running requests are waited for once the routers send it nothing new.
     """
 
     strategy: str

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from slipway.converge.change import Change
 from slipway.plan.model import Instance, Plan
 
+from .green import SUFFIX, Green
 from .model import Live, Policy, Step
 
 WORKERS = ("prefill", "decode", "unified")
@@ -29,16 +30,28 @@ def due_instances(plan: Plan, changes: Iterable[Change]) -> dict[str, Change]:
     return due
 
 
-def steps(plan: Plan, changes: Sequence[Change], live: Sequence[Live], policy: Policy) -> tuple[Step, ...]:
-    """The whole rollout. changes: of all hosts. live: what runs now, on whichever host."""
-    return tuple(_Order(plan, changes, live, policy).steps())
+def steps(
+    plan: Plan, changes: Sequence[Change], live: Sequence[Live], policy: Policy, green: Green | None = None
+) -> tuple[Step, ...]:
+    """The whole rollout. changes: of all hosts. live: what runs now, on whichever host. green: the second set of the
+    workers that are replaced, where the strategy is blue-green."""
+    return tuple(_Order(plan, changes, live, policy, green).steps())
+
+
+def replaced_workers(plan: Plan, changes: Sequence[Change]) -> list[Instance]:
+    """Every rank of the workers that serve and are to be started anew."""
+    due = due_instances(plan, changes)
+    leaders = {one.data.leader for one in due.values() if one.action == "restart" and one.data.role in WORKERS}
+    return [one for one in plan.instances if one.leader in leaders]
 
 
 class _Order:
     """What the steps are worked out from; `standing` are the workers that serve at that point, by role."""
 
-    def __init__(self, plan: Plan, changes: Sequence[Change], live: Sequence[Live], policy: Policy) -> None:
-        self.plan, self.live, self.policy = plan, live, policy
+    def __init__(
+        self, plan: Plan, changes: Sequence[Change], live: Sequence[Live], policy: Policy, green: Green | None
+    ) -> None:
+        self.plan, self.live, self.policy, self.green = plan, live, policy, green
         self.due = due_instances(plan, changes)
         gone = {(change.host, change.data) for change in changes if change.action == "remove"}
         self.gone = [one for one in live if (one.host, one.name) in gone]
@@ -67,7 +80,13 @@ class _Order:
 
     def _in_the_way(self, gone: Live) -> bool:
         """Whether something that is to be started on its host may need its GPUs or its port."""
-        starting = [one.data for one in self.due.values() if one.data.host == gone.host and one.data.role != "router"]
+        if self.green and gone.name.endswith(SUFFIX):
+            return True  # of a run that died: this one makes its own
+        starting = [
+            change.data
+            for change in self.due.values()
+            if change.action == "start" and change.host == gone.host and change.data.role != "router"
+        ]
         return any(one.gpus or gone.url.endswith(f":{one.ports.get('http')}") for one in starting)
 
     def _removals(self, gone: Sequence[Live]) -> Iterator[Step]:
@@ -87,16 +106,29 @@ class _Order:
 
     def _restarts(self) -> Iterator[Step]:
         serving = [ranks for ranks in self._due_workers() if self._serving(ranks) and ranks[0].role != "router"]
+        beside = self._beside(serving)
+        yield from beside[:1]
         for group in self._groups(serving):
             instances = tuple(rank for ranks in group for rank in ranks)
             leaving = self._live_of(instances)
             yield Step("restart", instances, leaving, self._reasons(instances), self._without(leaving))
             self._leave(leaving)
             self._enter(instances)
+        yield from beside[1:]
+
+    def _beside(self, serving: list[list[Instance]]) -> list[Step]:
+        """How the second set comes, and how it goes again."""
+        if not self.green or not serving:
+            return []
+        workers, router = tuple(self.green.workers.values()), self.green.router
+        self._enter(workers)
+        passing = tuple(Live(one.name, one.host, one.role, one.serves_at) for one in (*workers, router))
+        reasons = {one.name: "it stands in while others are replaced" for one in (*workers, router)}
+        return [Step("green", (*workers, router), (), reasons), Step("remove", (), passing, reasons)]
 
     def _groups(self, serving: list[list[Instance]]) -> Iterator[list[list[Instance]]]:
         """Workers that go together."""
-        if self.policy.strategy == "recreate":
+        if self.policy.strategy == "recreate" or self.green:
             yield from [serving] if serving else []
             return
         lonely = [ranks for ranks in serving if len(self.standing[ranks[0].role]) < 2]

@@ -8,6 +8,7 @@ from .model import Policy, Step
 
 WORDS = {
     "start": "start, worker rungs, into the routers",
+    "green": "start them beside, worker rungs, verified through a router of their own, into the routers",
     "restart": "drain, restart, worker rungs, back into the routers, router rungs",
     "remove": "out of the routers, drain, stop and remove",
     "router": "restart with the plan's workers, router rungs",
