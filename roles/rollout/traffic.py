@@ -31,6 +31,8 @@ class Traffic:
         self.run = run
         self.routers = [one for one in run.plan.of("router") if self._answers(one)]
         self.serving: dict[str, Live] = {one.url: one for one in live if one.url and one.role != "router"}
+        known = [run.states[one.host]["routers"][one.serves_at] for one in self.routers]
+        self.bootstrap = {url: row.get("bootstrap_port") for rows in known for url, row in rows.items()}
 
     def _answers(self, router: Instance) -> bool:
         return self.run.states[router.host]["routers"].get(router.serves_at) is not None
@@ -79,7 +81,7 @@ class Traffic:
         """As POST /workers of the router takes it."""
         spec: dict[str, Any] = {"url": one.url, "worker_type": WORKER_TYPES.get(one.role, one.role)}
         planned = next((worker for worker in self.run.plan.instances if worker.serves_at == one.url), None)
-        port = planned.ports.get("bootstrap") if planned else self.run.notes.get("bootstrap", {}).get(one.url)
+        port = planned.ports.get("bootstrap") if planned else self.bootstrap.get(one.url)
         return {**spec, "bootstrap_port": port} if one.role == "prefill" and port else spec
 
     def _tell(self, router: Instance, **what: Any) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ whichever answers first. Standard library only, Python 3.9+.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
@@ -30,13 +31,13 @@ GAUGES = re.compile(
 def get(url: str, path: str) -> str:
     """The text of a 200; an OSError for anything else."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
-    connection.request("GET", path)
-    with connection.getresponse() as response:
+    with contextlib.closing(http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)) as connection:
+        connection.request("GET", path)
+        response = connection.getresponse()
         text = response.read().decode("utf-8", "replace")
-        if response.status != 200:
-            raise OSError(f"{path} answers {response.status}")
-        return text
+    if response.status != 200:
+        raise OSError(f"{path} answers {response.status}")
+    return text
 
 
 def by_loads(url: str) -> int:

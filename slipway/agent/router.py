@@ -45,6 +45,8 @@ class Router:
                 return response.status, json.loads(text or "{}")
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise RouterError(f"{self.url} does not answer {method} {path}: {type(error).__name__} {error}") from None
+        finally:
+            connection.close()
 
     def workers(self) -> dict[str, dict[str, Any]]:
         """The router's list, by URL."""

@@ -6,6 +6,7 @@ installed there first. usage: state.py REQUEST, both request and answer being JS
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import hashlib
 import http.client
@@ -394,19 +395,21 @@ def live_instances(deployment: str) -> dict[str, dict[str, str]]:
 
 
 def router_workers(url: str) -> Any:
-    """URL -> role and whether the router takes it for healthy."""
+    """URL -> role, bootstrap port, and whether the router takes it for healthy."""
     parts = urlsplit(url)
     try:
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
-        connection.request("GET", "/workers")
-        with connection.getresponse() as response:
-            rows = json.loads(response.read())["workers"]
-        return {
-            row["url"].rstrip("/"): {"role": row.get("worker_type", ""), "healthy": bool(row.get("is_healthy"))}
-            for row in rows
-        }
+        with contextlib.closing(http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)) as connection:
+            connection.request("GET", "/workers")
+            rows = json.loads(connection.getresponse().read())["workers"]
+        return {row["url"].rstrip("/"): router_worker(row) for row in rows}
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return None
+
+
+def router_worker(row: dict[str, Any]) -> dict[str, Any]:
+    """What a rollout needs of one row of the list."""
+    healthy, port = bool(row.get("is_healthy")), row.get("bootstrap_port")
+    return {"role": row.get("worker_type", ""), "healthy": healthy, "bootstrap_port": port}
 
 
 def port_owners(ports: list[int]) -> dict[str, Any]:

@@ -6,9 +6,12 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from slipway.agent import in_hand, router
 
 from .conftest import Pair, Start
 from .harness import SENTENCE, SENTENCE_ANSWER, ask, chat, free_port
@@ -79,3 +82,48 @@ def test_a_killed_decode_is_an_error_at_once_and_its_successor_serves(cluster: C
     start("--disaggregation-mode", "decode", "--port", str(decode.port), ready=False)
     until(lambda: decode.health() == 200)  # asking sooner opens the router's circuit breaker for a minute
     until(lambda: answers(port))
+
+
+def told(port: int, **what: object) -> dict[str, dict[str, object]]:
+    answer = router.told({"url": f"http://127.0.0.1:{port}", "timeout_s": 15, **what})
+    assert answer["error"] == "", answer
+    return answer["workers"]
+
+
+def test_a_worker_leaves_and_comes_back_and_what_it_has_in_hand_is_answered(cluster: Cluster, start: Start) -> None:
+    port, (_, decode, _) = cluster
+    url = f"http://127.0.0.1:{decode.port}"
+    slow = start("--disaggregation-mode", "decode", SLIPWAY_SIM_TIMING='{"decode_ms": 200}')
+    other = {"url": f"http://127.0.0.1:{slow.port}", "worker_type": "decode"}
+    assert told(port, add=[other])[other["url"]]["healthy"]
+    assert set(told(port, remove=[url])) & {url, other["url"]} == {other["url"]}
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(chat, port, SENTENCE, 30, stream=True) for _ in range(4)]
+        until(lambda: in_hand.running(other["url"]) == 4)
+
+        told(port, add=[{"url": url, "worker_type": "decode"}], remove=[other["url"]])
+
+        assert [contents(one.result().events)[-1:] for one in asked] == [contents(asked[0].result().events)[-1:]] * 4
+    assert in_hand.running(other["url"]) == 0
+    assert answers(port)
+    assert url in told(port)
+
+
+def test_a_removal_that_still_sleeps_does_not_take_the_returned_worker(cluster: Cluster) -> None:
+    port, (_, decode, _) = cluster
+    url = f"http://127.0.0.1:{decode.port}"
+    row = next(one for one in ask(port, "/workers").json["workers"] if one["url"] == url)
+    ask(port, f"/workers/{row['id']}", {"health": {"drain_settle_secs": 2}}, method="PATCH")
+    time.sleep(0.2)
+    ask(port, f"/workers/{row['id']}", method="DELETE")
+
+    told(port, add=[{"url": url, "worker_type": "decode"}])
+
+    time.sleep(3)
+    assert told(port)[url]["healthy"]
+
+
+def test_a_router_that_does_not_answer_is_an_error_in_one_sentence() -> None:
+    answer = router.told({"url": f"http://127.0.0.1:{free_port()}", "remove": ["http://127.0.0.1:1"], "timeout_s": 1})
+
+    assert "does not answer GET /workers: ConnectionRefusedError" in answer["error"]
