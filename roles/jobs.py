@@ -38,6 +38,21 @@ def forget_ended(host: Host, plan: HostPlan, job: Job) -> None:
         check(host, ["rm", "-rf", job.folder])
 
 
+def stop(host: Host, plan: HostPlan, job: Job) -> None:
+    """End the job, if it runs."""
+    ask_agent(host, plan, "job", "stop", job.folder)
+
+
+def says(host: Host, plan: HostPlan, job: Job, text: str, within_s: float) -> bool:
+    """Whether the job's last line holds `text`, soon; False when it ends or stays silent."""
+    deadline = time.monotonic() + within_s
+    while (status := _status(host, plan, job))["state"] == "running" and time.monotonic() < deadline:
+        if text in status["last"]:
+            return True
+        time.sleep(0.2)
+    return False
+
+
 def watch(host: Host, plan: HostPlan, jobs: Sequence[Job], deadline_s: float, poll_s: float = 1.0) -> None:
     """Until every job has ended well, printing what each last said. Raises RemoteError at the first that fails."""
     began, said, pending = time.monotonic(), dict.fromkeys((job.name for job in jobs), ""), list(jobs)

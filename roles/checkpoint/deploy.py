@@ -6,12 +6,14 @@ from pyinfra.api import deploy
 from pyinfra.api.host import Host
 
 from roles.artefact import send
-from roles.checkpoint.fetch import fetch
+from roles.checkpoint.fetch import fetch, take
+from roles.checkpoint.share import sharing
 from roles.remote import RemoteError
 from roles.run import Run, current
 from roles.steps import converge
 from slipway.converge.change import Change
 from slipway.plan.hub import HubFiles
+from slipway.plan.model import CheckpointPlan
 
 
 @deploy("Checkpoint")
@@ -21,11 +23,33 @@ def checkpoint(run: Run) -> None:
 
 
 def _place(host: Host, change: Change) -> None:
-    files = change.data.files
+    files, run = change.data.files, current()
     if isinstance(files, HubFiles):
-        fetch(host, current(), change.data, files)
+        fetch(host, run, change.data, files)
+    elif sharing(run, change.data).worth_it:
+        _upload_once(host, run, change.data)
+    else:
+        _upload(host, run, change.data)
+
+
+def _upload_once(host: Host, run: Run, checkpoint: CheckpointPlan) -> None:
+    """One upload for all hosts: the others wait for it and take it from there, or from who has it already."""
+    share = sharing(run, checkpoint)
+    if not share.to_upload(host.name):
+        share.wait_uploaded()
+        take(host, run, checkpoint)
         return
     try:
-        send(host, current().plan.host(host.name), files, change.data.path, "checkpoint")
+        share.failed = True
+        _upload(host, run, checkpoint)
+        share.failed = False
+    finally:
+        share.uploaded.set()
+
+
+def _upload(host: Host, run: Run, checkpoint: CheckpointPlan) -> None:
+    try:
+        send(host, run.plan.host(host.name), checkpoint.files, checkpoint.path, "checkpoint")
     except RemoteError as error:
-        raise RemoteError(f"{error}; compare {files.source} with its manifest.json") from None
+        source = checkpoint.files.source if checkpoint.files else ""
+        raise RemoteError(f"{error}; compare {source} with its manifest.json") from None

@@ -11,6 +11,7 @@ from typing import Any
 from pyinfra.api.host import Host
 
 from roles import jobs
+from roles.checkpoint.share import Sharing, sharing
 from roles.remote import RemoteError, ask_agent, check
 from roles.run import Run
 from roles.secrets import SecretsError, read_token
@@ -27,36 +28,67 @@ SAY_EVERY_S = 5.0
 
 def fetch(host: Host, run: Run, checkpoint: CheckpointPlan, files: HubFiles) -> None:
     """Fetch, inspect, seal. Raises RemoteError; all that came is kept for the next run."""
-    plan = run.plan.host(host.name)
-    job = _job(host, run, plan, checkpoint, files)
+    plan, share = run.plan.host(host.name), sharing(run, checkpoint)
     try:
-        jobs.forget_ended(host, plan, job)
-        jobs.start(host, plan, job)
-        jobs.watch(host, plan, [job], files.deadline_s)
+        place, rows = _given_token(run, plan, checkpoint, files)
+        content = {
+            **_request(checkpoint, share, share.enter(host.name), files), "repo": files.repo, "commit": files.commit,
+            "endpoint": files.endpoint, "token_file": place, "passing_token": bool(rows),
+        }  # fmt: skip
+        python = f"{plan.paths['engines']}/{build_of(plan, 'hub')}/venv/bin/python"
+        _run(host, plan, checkpoint, content, rows, python, files.deadline_s)
     finally:
+        share.leave(host.name)
         check(host, ["rm", "-f", _token_path(plan, checkpoint)])
     _inspect(host, run, plan, checkpoint)
     _ask(host, plan, "seal", checkpoint.path)
 
 
-def _job(host: Host, run: Run, plan: HostPlan, checkpoint: CheckpointPlan, files: HubFiles) -> jobs.Job:
-    """The job that fetches; its token travels in a file of its own, which the job removes once it has read it."""
-    name, token = f"checkpoint-{checkpoint.path.rpartition('/')[2]}", _token(run, files)
-    request, rows = f"{plan.paths['jobs']}/{name}.json", []
-    place = _token_path(plan, checkpoint) if token else files.token.get("host_file", "")
-    if token:
-        rows.append({"path": place, "text": token + "\n", "mode": "600", "user": ""})
-    content = {
-        "path": checkpoint.path, "repo": files.repo, "commit": files.commit, "endpoint": files.endpoint,
-        "files": {name: list(entry) for name, entry in files.entries.items()}, "token_file": place,
-        "passing_token": bool(token), "workers": files.workers, "bandwidth": files.bandwidth,
-        "timeout_s": files.timeout_s, "patience_s": files.patience_s, "every_s": SAY_EVERY_S,
+def take(host: Host, run: Run, checkpoint: CheckpointPlan) -> None:
+    """Take a checkpoint that another host has, or gets just now, from the controller. Raises RemoteError."""
+    plan, share = run.plan.host(host.name), sharing(run, checkpoint)
+    model = run.opened.deployment.host(host.name).model
+    limits = HubFiles(
+        "", {}, workers=model.fetch_workers, bandwidth=int(model.fetch_mb_per_s * 1e6), timeout_s=model.fetch_timeout_s,
+        patience_s=model.fetch_patience_s, deadline_s=model.fetch_deadline_s,
+    )  # fmt: skip
+    content = {**_request(checkpoint, share, share.enter(host.name), limits), "repo": checkpoint.name, "endpoint": "",
+               "commit": checkpoint.revision}  # fmt: skip
+    _run(host, plan, checkpoint, content, [], plan.python, limits.deadline_s)
+    _ask(host, plan, "seal", checkpoint.path)
+
+
+def _request(checkpoint: CheckpointPlan, share: Sharing, told: dict[str, Any], files: HubFiles) -> dict[str, Any]:
+    return {
+        "path": checkpoint.path, "files": share.files, "share": told, "workers": files.workers,
+        "bandwidth": files.bandwidth, "timeout_s": files.timeout_s, "patience_s": files.patience_s,
+        "every_s": SAY_EVERY_S,
     }  # fmt: skip
-    rows.append({"path": request, "text": json.dumps(content), "mode": "644", "user": ""})
+
+
+def _run(
+    host: Host, plan: HostPlan, checkpoint: CheckpointPlan, content: dict[str, Any], rows: list[Any], python: str,
+    deadline_s: float,
+) -> None:  # fmt: skip
+    """The job, from its request to its end."""
+    name = f"checkpoint-{checkpoint.path.rpartition('/')[2]}"
+    request = f"{plan.paths['jobs']}/{name}.json"
+    rows = [*rows, {"path": request, "text": json.dumps(content), "mode": "644", "user": ""}]
     write_rows(host, {"files": rows})
-    python = f"{plan.paths['engines']}/{build_of(plan, 'hub')}/venv/bin/python"
     command = [python, agent_path(plan), "fetch", request]
-    return jobs.Job(name, f"{plan.paths['jobs']}/{name}", checkpoint.path, command)
+    job = jobs.Job(name, f"{plan.paths['jobs']}/{name}", checkpoint.path, command)
+    jobs.forget_ended(host, plan, job)
+    jobs.start(host, plan, job)
+    jobs.watch(host, plan, [job], deadline_s)
+
+
+def _given_token(run: Run, plan: HostPlan, checkpoint: CheckpointPlan, files: HubFiles) -> tuple[str, list[Any]]:
+    """Where the token for the Hub is on the host; what to write there, in a file that the job removes at once."""
+    token = _token(run, files)
+    if not token:
+        return files.token.get("host_file", ""), []
+    place = _token_path(plan, checkpoint)
+    return place, [{"path": place, "text": token + "\n", "mode": "600", "user": ""}]
 
 
 def _token_path(plan: HostPlan, checkpoint: CheckpointPlan) -> str:

@@ -2,11 +2,12 @@
 
 usage: fetch REQUEST.json, with keys path, repo, commit, endpoint, files ({name: [size, 'sha256:HEX' or 'git:HEX']}),
 token_file ('' for none; removed once read when `passing_token`), workers, bandwidth (bytes a second, 0 for no cap),
-timeout_s (without a byte), patience_s (without a byte in spite of trying again).
+timeout_s (without a byte), patience_s (without a byte in spite of trying again), share (other hosts that fetch or have
+the same: {me, members, peers: {name: url}, token_file}, see fetch_peers). endpoint '': only from other hosts.
 
-Runs with the Python of the build `hub`, whose huggingface_hub it imports when it is needed (fetch_hub). A file has its
-name only once it is proven; until then it is DIR/.cache/slipway/parts/NAME, from which the next run goes on. The
-folder is not complete when this ends: `recheck seal` says so, after the controller has inspected it.
+Runs with the Python of the build `hub`, whose huggingface_hub it imports when there is an endpoint (fetch_hub). A file
+has its name only once it is proven; until then it is DIR/.cache/slipway/parts/NAME, from which the next run goes on.
+The folder is not complete when this ends: `recheck seal` says so, after the controller has inspected it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ import sys
 import threading
 import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from typing import Any
 
 from slipway.agent.fetch_http import TransferError
+from slipway.agent.fetch_http import read as read_http
 from slipway.agent.fetch_hub import Client
+from slipway.agent.fetch_mirror import part_path
 from slipway.agent.fetch_pace import Pace, size
-from slipway.agent.fetch_sink import Sink
+from slipway.agent.fetch_peers import STALL_S, Line, Peer, line_of
+from slipway.agent.fetch_sink import DiskError, Sink
 from slipway.agent.recheck import boot_id, forget, proven, set_aside, write_note, write_whole
 from slipway.agent.state import NOTES, free_bytes, notes_path, read_note, stamp, unchanged
 
@@ -47,8 +52,11 @@ class Fetch:
         record = read_note(self.path, "record.json")
         trusted = record.get("boot", "") in ("", boot_id())
         self.rows: dict[str, Any] = record.get("files", {}) if trusted else {}
-        token, timeout_s = token_of(request), request.get("timeout_s", 30.0)
-        self.client = Client(request["endpoint"], request["repo"], token, timeout_s)
+        token, self.timeout_s = token_of(request), request.get("timeout_s", 30.0)
+        given = (request["endpoint"], request["repo"], token, self.timeout_s)
+        self.client = Client(*given) if request["endpoint"] else None
+        self.line: Line | None = line_of(request, sorted(self.files, key=lambda name: -self.files[name][0]))
+        self.came: dict[str, int] = {}
 
     def run(self) -> None:
         """Everything, to the manifest. Raises FetchError and TransferError."""
@@ -62,16 +70,29 @@ class Fetch:
         with Pace(total, begun, count, self.request.get("bandwidth", 0), self.request.get("every_s", 1.0)) as pace:
             pace.finished = count - len(pending)
             try:
-                self.download(pending, pace)
+                with self.line or nullcontext():
+                    self.download(pending, pace)
             finally:
                 self.keep()
         self.compare()
         self.clear_strangers()
         self.write_manifest()
-        print(f"{count} files, {size(total)}, every one as the Hub lists it", flush=True)
+        print(f"{count} files, {size(total)}, every one as {self.lister} lists it{self.origins()}", flush=True)
+
+    @property
+    def lister(self) -> str:
+        """Who says what each file must be."""
+        return "the Hub" if self.client else "the plan"
+
+    def origins(self) -> str:
+        """What came from where, when it did not all come from the Hub."""
+        told = ", ".join(f"{size(count)} from {name}" for name, count in sorted(self.came.items()))
+        return f"; {told}" if self.line and told else ""
 
     def compare(self) -> None:
         """The commit's list of files must be the planned one, now and at the end: a commit does not change."""
+        if self.client is None:
+            return
         found = self.client.files(self.commit)
         bad = [name for name, row in self.files.items() if found.get(name) != tuple(row)]
         if bad:
@@ -116,8 +137,8 @@ class Fetch:
         write_note(self.path, "record.json", {"commit": self.commit, "boot": boot_id(), "files": kept})
 
     def part(self, name: str) -> str:
-        """Where the bytes of a file gather; one folder deep, whatever its name."""
-        return notes_path(self.path, os.path.join("parts", name.replace("/", "%2F")))
+        """Where the bytes of a file gather."""
+        return part_path(self.path, name)
 
     def to_come(self, pending: list[str]) -> int:
         """Bytes that are still to come."""
@@ -147,37 +168,79 @@ class Fetch:
                 job.result()
 
     def one(self, name: str, pace: Pace) -> None:
-        """One file: all of it, proven, in its place."""
-        wanted, listed = self.files[name]
-        for attempt in (1, 2):
+        """One file: all of it, proven, in its place. Other hosts that gave wrong bytes are not asked for it again."""
+        (wanted, listed), shunned, attempts = self.files[name], set[str](), 0
+        while attempts < 2:
             with Sink(self.part(name), wanted, listed, pace) as sink:
-                self.transfer(name, sink)
+                gave = self.transfer(name, sink, shunned)
             if not (wrong := sink.wrong):
                 self.put(name, sink.sha256.hexdigest())
                 pace.file()
                 return
+            shunned |= gave
+            attempts += not gave
             self.keep_bad(name)
             pace.lost(wanted)
-            print(f"{name}: {wrong}; {'fetched again' if attempt == 1 else 'given up'}", flush=True)
+            what = f"{wrong} (from {', '.join(sorted(gave))})" if gave else wrong
+            print(f"{name}: {what}; {'fetched again' if attempts < 2 else 'given up'}", flush=True)
         raise FetchError(f"{name}: twice the bytes were not those that the Hub lists ({wrong}); try another endpoint")
 
-    def transfer(self, name: str, sink: Sink) -> None:
-        """Until all bytes are there. Faults that may pass are waited out, as long as bytes keep coming."""
-        delay, quiet, large = 1.0, time.monotonic(), self.files[name][1].startswith("sha256:")
+    def transfer(self, name: str, sink: Sink, shunned: set[str]) -> set[str]:
+        """Until all bytes are there; the other hosts that gave some.
+
+        Faults that may pass are waited out, as long as bytes keep coming. shunned: hosts not to ask, added to.
+        """
+        delay, quiet, gave = 1.0, time.monotonic(), set[str]()
         while not sink.whole:
-            have = sink.come
+            have, peer = sink.come, self.line.source(name, shunned) if self.line else None
             try:
-                self.client.read(self.commit, name, sink, have, sink.size, large)
+                self.take(name, sink, peer)
             except TransferError as error:
                 if sink.come > have:
                     delay, quiet = 1.0, time.monotonic()
                 late = time.monotonic() - quiet > self.request.get("patience_s", 900.0)
-                if not error.passing or late or self.stop.is_set():
+                if isinstance(error, DiskError) or late or self.stop.is_set():
                     raise
-                pause = max(delay, error.wait_s)
-                print(f"{error}; trying again in {pause:.0f} s", flush=True)
-                self.pause(pause)
-                delay = min(2 * delay, SLOWEST_RETRY_S)
+                delay = self.another(error, peer, shunned) if peer else self.again(error, delay)
+            finally:
+                gave |= self.credit(peer, sink.come - have)
+        return gave
+
+    def take(self, name: str, sink: Sink, peer: Peer | None) -> None:
+        """Bytes of a file from whoever has them."""
+        if peer:
+            read_http(peer.address(name), name, sink, sink.come, min(self.timeout_s, STALL_S))
+        elif self.client:
+            large = self.files[name][1].startswith("sha256:")
+            self.client.read(self.commit, name, sink, sink.come, sink.size, large)
+        else:
+            raise TransferError(f"{name}: no host that has it answers", passing=True)
+
+    def credit(self, peer: Peer | None, count: int) -> set[str]:
+        """Remember who gave how much."""
+        name = peer.name if peer else "the Hub"
+        with self.lock:
+            self.came[name] = self.came.get(name, 0) + max(count, 0)
+        return {peer.name} if peer and count else set()
+
+    def another(self, error: TransferError, peer: Peer, shunned: set[str]) -> float:
+        """Another host may have it; one that has another checkpoint, or has gone, is passed over."""
+        if error.passing or error.status == 401:  # 401: a later run has given out another token
+            peer.ask()
+        else:
+            shunned.add(peer.name)
+        print(f"{error}; looking who else has it", flush=True)
+        self.pause(0.2)
+        return 1.0
+
+    def again(self, error: TransferError, delay: float) -> float:
+        """Wait as told, or longer each time; the next time to wait."""
+        if not error.passing:
+            raise error
+        pause = max(delay, error.wait_s)
+        print(f"{error}; trying again in {pause:.0f} s", flush=True)
+        self.pause(pause)
+        return min(2 * delay, SLOWEST_RETRY_S)
 
     def pause(self, seconds: float) -> None:
         """Wait, unless the run ends before."""
@@ -249,6 +312,7 @@ def main(arguments: list[str]) -> int:
     with open(arguments[0], encoding="utf-8") as file:
         request = json.load(file)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # every byte that came is in its part already
+    os.umask(0o022)  # whoever serves the checkpoint reads it
     os.makedirs(os.path.join(request["path"], NOTES), exist_ok=True)
     with open(notes_path(request["path"], "lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -20,11 +20,14 @@ LONGEST_WAIT_S = 3600.0  # of a server that asks to be left alone
 
 
 class TransferError(Exception):
-    """A sentence for the operator. passing: whether trying again may help. wait_s: how long the server asks to wait."""
+    """A sentence for the operator. passing: whether trying again may help. wait_s: how long the server asks to wait.
 
-    def __init__(self, text: str, passing: bool = False, wait_s: float = 0.0) -> None:
+    status: of HTTP, 0 when no answer came.
+    """
+
+    def __init__(self, text: str, passing: bool = False, wait_s: float = 0.0, status: int = 0) -> None:
         super().__init__(text)
-        self.passing, self.wait_s = passing, wait_s
+        self.passing, self.wait_s, self.status = passing, wait_s, status
 
 
 class Address:
@@ -91,13 +94,14 @@ def refusal(response: http.client.HTTPResponse, place: str, what: str) -> Transf
     status = response.status
     if status == 429:
         text = f"{place} answers 429 (too many requests) for {what}"
-        return TransferError(text, True, waiting_time(response.headers.get("Retry-After", "")))
+        return TransferError(text, True, waiting_time(response.headers.get("Retry-After", "")), status)
     if status >= 500 or status in (206, 408, 416):
-        return TransferError(f"{place} answers {status} for {what}", True, 0.0)
+        return TransferError(f"{place} answers {status} for {what}", True, status=status)
     if status == 404:
-        return TransferError(f"{place} has no {what} (404), where it was said to be; the repository is damaged")
+        return TransferError(f"{place} has no {what} (404), where it was said to be; it is damaged", status=404)
     fix = "ask whoever runs the proxy or firewall between, or set model.endpoint to a mirror"
-    return TransferError(f"{place} refuses {what} ({status}) although its bytes were said to be there; {fix}")
+    text = f"{place} refuses {what} ({status}) although its bytes were said to be there; {fix}"
+    return TransferError(text, status=status)
 
 
 def waiting_time(told: str) -> float:

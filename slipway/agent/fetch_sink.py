@@ -12,6 +12,10 @@ from slipway.agent.fetch_pace import Pace
 BLOCK = 1024 * 1024
 
 
+class DiskError(TransferError):
+    """The disk takes no more; no other source helps."""
+
+
 class Sink:
     """The part of one file, from whose end a transfer goes on; what huggingface_hub takes for its temporary file.
 
@@ -49,7 +53,7 @@ class Sink:
         self.come += len(data)
 
     def write(self, data: bytes) -> int:
-        """Write, hash and count. Raises TransferError when the disk takes no more."""
+        """Write, hash and count. Raises DiskError when the disk takes no more."""
         view = memoryview(data)
         try:
             while view:
@@ -57,7 +61,7 @@ class Sink:
         except OSError as error:
             self.file.truncate(self.come)
             text = f"{self.path} cannot be written: {error.strerror}; all that came is kept for the next run"
-            raise TransferError(text) from error
+            raise DiskError(text) from error
         self._hash(data)
         self.pace.add(len(data))
         return len(data)

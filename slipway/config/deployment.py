@@ -54,6 +54,7 @@ class ModelSettings:
     """Which checkpoint is served, and under which name. facts: folder with its small files, to plan by.
 
     repo, revision, endpoint, include, exclude, token and fetch_*: of a checkpoint that comes from the Hub.
+    share, share_port and share_from_mb: of one that several hosts take from one another.
     """
 
     path: str | None
@@ -71,6 +72,9 @@ class ModelSettings:
     fetch_timeout_s: int
     fetch_patience_s: int
     fetch_deadline_s: int
+    share: bool
+    share_port: int
+    share_from_mb: float
 
 
 @dataclass(frozen=True)
