@@ -52,9 +52,12 @@ def take(host: Host, run: Run, checkpoint: CheckpointPlan) -> None:
         "", {}, workers=model.fetch_workers, bandwidth=int(model.fetch_mb_per_s * 1e6), timeout_s=model.fetch_timeout_s,
         patience_s=model.fetch_patience_s, deadline_s=model.fetch_deadline_s,
     )  # fmt: skip
-    content = {**_request(checkpoint, share, share.enter(host.name), limits), "repo": checkpoint.name, "endpoint": "",
-               "commit": checkpoint.revision}  # fmt: skip
-    _run(host, plan, checkpoint, content, [], plan.python, limits.deadline_s)
+    try:
+        told = _request(checkpoint, share, share.enter(host.name), limits)
+        content = {**told, "repo": checkpoint.name, "commit": checkpoint.revision, "endpoint": ""}
+        _run(host, plan, checkpoint, content, [], plan.python, limits.deadline_s)
+    finally:
+        share.leave(host.name)
     _ask(host, plan, "seal", checkpoint.path)
 
 

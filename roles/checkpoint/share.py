@@ -110,7 +110,8 @@ def _hosts_with(run: Run, checkpoint: CheckpointPlan) -> list[str]:
 
 
 def _to_fetch(run: Run, name: str, checkpoint: CheckpointPlan) -> bool:
-    return any(change.role == "checkpoint" for change in run.changes[name] if change.data.path == checkpoint.path)
+    mine = [change for change in run.changes[name] if change.role == "checkpoint"]
+    return any(change.data.path == checkpoint.path for change in mine)
 
 
 def _started(share: Sharing) -> Iterable[tuple[str, str]]:

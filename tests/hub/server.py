@@ -47,15 +47,20 @@ class Fault:
 
 
 class Hub:
-    """The server; `requests` holds what was asked: method, path and Range. cap: bytes a second of each connection."""
+    """The server; `requests` holds what was asked: method, path and Range. cap: bytes a second of each connection.
 
-    def __init__(self, repositories: list[Repository], page: int = 50, cap: int = 0) -> None:
+    address: where it listens. One made inside another network namespace stays there.
+    """
+
+    def __init__(
+        self, repositories: list[Repository], page: int = 50, cap: int = 0, address: str = "127.0.0.1", port: int = 0
+    ) -> None:
         self.repositories = {one.name: one for one in repositories}
         self.page, self.cap, self.requests, self.faults, self.sent = page, cap, [], [], 0
         self.lock, self.closing = threading.Lock(), threading.Event()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer((address, port), Handler)
         self.server.hub, self.server.daemon_threads, self.server.block_on_close = self, True, False
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.url = f"http://{address}:{self.server.server_address[1]}"
         self.store = self.url.replace("127.0.0.1", "localhost")  # as with the real one, another host than the Hub's
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
@@ -241,10 +246,13 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """`python -m tests.hub.server NAME FOLDER [BYTES_A_SECOND]`: serve one folder until standard input ends."""
-    with Hub([Repository(sys.argv[1], Path(sys.argv[2]))], cap=int([*sys.argv, "0"][3])) as hub:
+    """`python -m tests.hub.server NAME FOLDER [BYTES_A_SECOND [ADDRESS]]`: one folder, until standard input ends."""
+    name, folder, *more = sys.argv[1:]
+    cap, address = [*more, *("0", "127.0.0.1")[len(more) :]]
+    with Hub([Repository(name, Path(folder))], cap=int(cap), address=address) as hub:
         print(hub.url, flush=True)
         sys.stdin.read()
+        print(f"sent {hub.sent}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,155 @@
+"""A checkpoint for four hosts over real links: one copy comes from the Hub, or from the controller, for all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slipway.agent import wheelhouse as packages
+from slipway.builds.recipe import recipe_named, requirements_of
+from tests.cache import cache_folder
+from tests.hub.checkpoint import write_checkpoint
+from tests.hub.repository import Repository
+from tests.hub.server import Hub
+from tests.staging.lab import Lab
+from tests.staging.lab.commands import run
+from tests.staging.site import REPOSITORY, Site
+
+HOSTS = {f"h{number}": f"10.77.0.{10 + number}" for number in (1, 2, 3, 4)}
+ROOT, SECRET = "/opt/slipway", "hf_not_to_be_seen"
+INVENTORY = """
+import os
+_folder = os.environ["STAGEHOST_DIR"]
+_login = {"ssh_user": "deploy", "_sudo": True, "ssh_config_file": f"{_folder}/ssh_config",
+          "ssh_known_hosts_file": f"{_folder}/known_hosts"}
+prefill = [("h1", _login)]
+decode = [(name, _login) for name in ("h2", "h3", "h4")]
+from roles.inventory import hosts as _hosts
+all = _hosts(__file__, globals())
+"""
+# The checkpoint, and the build that fetches it: what serves it is tested elsewhere.
+PLAYBOOK = """
+from roles.checkpoint.deploy import checkpoint
+from roles.engine.deploy import engine
+from roles.host.deploy import host
+from roles.run import current
+
+run = current()
+for name, changes in run.changes.items():
+    run.changes[name] = [one for one in changes if one.role != "engine" or "build hub" in one.subject]
+host(run)
+engine(run)
+checkpoint(run)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(staging_machine: None) -> Path:
+    """What the build of the Hub's client needs, for hosts without a network."""
+    folder = cache_folder() / "wheelhouse-hub"
+    texts = [requirements_of(recipe_named(name), "") for name in ("hub", "installer")]
+    packages.fill(str(folder), "3.11", texts)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lab4(staging_machine: None) -> Iterator[Lab]:
+    with Lab(HOSTS, prefix="stgckpt") as lab:
+        yield lab
+    assert lab.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint(tmp_path_factory.mktemp("hub") / "model", shards=8, shard_bytes=4_000_000)
+
+
+class Fleet(Site):
+    """Four hosts, and a playbook that stops once the checkpoint is there."""
+
+    def prepare(self, model: dict[str, object]) -> None:
+        """Its files, below `folder`."""
+        (self.folder / "group_vars").mkdir(exist_ok=True)
+        (self.folder / "inventory.py").write_text(INVENTORY)
+        (self.folder / "play.py").write_text(PLAYBOOK)
+        shared = {"deployment": "ckpt", "engine": {"kind": "simulator"}, "model": {"share_from_mb": 1, **model}}
+        (self.folder / "group_vars" / "all.yml").write_text(json.dumps(shared))
+        self.inventory = self.folder / "inventory.py"
+
+    def converge(self, check: bool = True) -> str:
+        words = self.command("pyinfra", "-y", *self.overrides, self.inventory, self.folder / "play.py")
+        done = self.lab.ctl(*words, check=check, env=self.environment(), cwd=REPOSITORY, timeout=300)
+        return done.stdout
+
+    def files(self, host: str, path: str) -> dict[str, str]:
+        told = self.sh(host, f"cd {path} && sha256sum $(ls -p | grep -v /)")
+        return {line.split()[1]: line.split()[0] for line in told.splitlines()}
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    told = run("sh", "-c", f"cd {folder} && sha256sum *").stdout
+    return {line.split()[1]: line.split()[0] for line in told.splitlines()}
+
+
+@pytest.fixture
+def fleet(lab4: Lab, wheels: Path, tmp_path: Path) -> Iterator[Fleet]:
+    yield Fleet(lab4, wheels, tmp_path)
+    lab4.reset(fresh=True)
+
+
+def test_one_upload_serves_four_hosts(fleet: Fleet, source: Path) -> None:
+    fleet.prepare({"path": str(source)})
+    out = fleet.converge()
+    for host in HOSTS:
+        (path,) = fleet.sh(host, f"ls -d {ROOT}/checkpoints/local--model/*").split()
+        found = fleet.files(host, path)
+        assert {name: found[name] for name in hashes(source)} == hashes(source)
+    assert out.count("checkpoint: 32") == 1, out  # one host was sent it
+    assert out.count("every one as the plan lists it") == 3, out
+    assert left_open(fleet) == {}
+    assert f"checkpoint {ROOT}" not in fleet.converge()
+
+
+def left_open(fleet: Fleet) -> dict[str, str]:
+    """Mirrors that still listen and tokens that still lie there, by host."""
+    script = "ss -ltnH 'sport = :8790'; find /opt/slipway -xdev -name '*.token'"
+    return {host: told for host in HOSTS if (told := fleet.sh(host, script))}
+
+
+@pytest.fixture
+def hub(fleet: Fleet, source: Path) -> Iterator[Hub]:
+    """A Hub where the controller is; the plan's record of it is made as a user would make it."""
+    with fleet.lab.inside():
+        server = Hub([Repository("org/model", source, token=SECRET)], address=fleet.lab.controller)
+    with server:
+        (fleet.folder / "token").write_text(SECRET)
+        model = {"repo": "org/model", "endpoint": server.url, "token": {"file": str(fleet.folder / "token")}}
+        fleet.prepare(model)
+        run_slipway(fleet, "checkpoint", "facts", fleet.inventory)
+        server.requests.clear()
+        server.sent = 0
+        yield server
+
+
+def run_slipway(fleet: Fleet, *words: object) -> str:
+    return fleet.lab.ctl(*fleet.command("slipway", *words), env=fleet.environment(), cwd=REPOSITORY).stdout
+
+
+def path_on_hosts(hub: Hub) -> str:
+    return f"{ROOT}/checkpoints/org--model/{hub.repositories['org/model'].branches['main']}"
+
+
+def test_the_hub_gives_one_copy_for_four_hosts(fleet: Fleet, hub: Hub, source: Path) -> None:
+    out = fleet.converge()
+    for host in HOSTS:
+        found = fleet.files(host, path_on_hosts(hub))
+        assert {name: found[name] for name in hashes(source)} == hashes(source)
+    assert hub.sent == sum(path.stat().st_size for path in source.iterdir())
+    assert len(hub.asked("/store/")) == 8
+    assert out.count("every one as the Hub lists it") == 4, out
+    assert left_open(fleet) == {}
+    assert SECRET not in out
+    assert f"checkpoint {ROOT}" not in fleet.converge()
