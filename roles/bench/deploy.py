@@ -13,6 +13,7 @@ from pyinfra import logger, state
 from pyinfra.api import FunctionCommand, deploy, operation
 from pyinfra.api.host import Host
 
+from roles.bench.gpus import Samplers
 from roles.bench.place import OnController, OnHost, Place
 from roles.bench.session import Session
 from roles.inventory import asked
@@ -105,7 +106,9 @@ def _measure(state: Any, host: Host, run: Run) -> bool:
 def _run(run: Run) -> bool:
     notes, place = run.notes["bench"], _place(run)
     results = run.opened.inventory.parent / "bench"
-    session = Session(place, results, notes["label"], _settings(run).bench.deadline_s)
+    deadline_s = _settings(run).bench.deadline_s
+    samplers = Samplers(run, notes["label"], deadline_s)
+    session = Session(place, results, notes["label"], deadline_s, samplers)
     if not session.runs():
         repeat = session.wanted(notes["repeats"])
         if repeat is None:
@@ -114,7 +117,10 @@ def _run(run: Run) -> bool:
             logger.error("    the deployment does not verify, so it is not measured; repair it, then measure")
             return False
         session.start(repeat, notes["request"], _provenance(run, notes["label"]), json.dumps(to_json(run.plan)))
-    return session.watch() and session.finish()
+    samplers.start()
+    ended = session.watch()
+    samplers.stop()
+    return session.finish() and ended
 
 
 def _place(run: Run) -> Place:

@@ -9,10 +9,12 @@ from typing import Any
 
 from pyinfra import logger
 
+from roles.bench.gpus import Samplers
 from roles.bench.place import Place
 from roles.remote import RemoteError
-from slipway.agent.bench_record import DONE, PROVENANCE, REQUESTS, RESULTS, SWEEP
+from slipway.agent.bench_record import DONE, PROVENANCE, REQUESTS, RESULTS, SWEEP, read_lines
 from slipway.bench.errors import BenchError
+from slipway.bench.power import gpu_figures
 from slipway.bench.subject import other_sweep, unlike_before, with_times
 
 PLAN, KEY = "plan.json", "key"
@@ -22,8 +24,8 @@ POLL_S, SAY_S = 2.0, 10.0
 class Session:
     """A label at a place. results: folder of the controller that labels are fetched to. deadline_s: of a sweep."""
 
-    def __init__(self, place: Place, results: Path, label: str, deadline_s: float) -> None:
-        self._place, self._label, self._deadline_s = place, label, deadline_s
+    def __init__(self, place: Place, results: Path, label: str, deadline_s: float, samplers: Samplers) -> None:
+        self._place, self._label, self._deadline_s, self._samplers = place, label, deadline_s, samplers
         self._folder = place.folder(label)
         self._fetched = results / label
         self._state: dict[str, Any] = place.ask("bench", "state", self._folder)
@@ -118,7 +120,6 @@ class Session:
             return True
         how = f"ended with {status['rc']}" if status["state"] == "done" else f"is {status['state']}"
         logger.error(f"    the sweep {how}: {status['last']}; the same command goes on with its first open cell")
-        self.fetch()
         return False
 
     def finish(self) -> bool:
@@ -137,14 +138,19 @@ class Session:
         for name in self._state["files"]:
             if name in (PLAN, SWEEP, RESULTS, REQUESTS, DONE):
                 self._keep(name, self._place.read(f"{self._folder}/{name}"))
-        lines = [json.loads(line) for line in self._text(RESULTS).splitlines() if line.strip()]
+        lines = read_lines(str(self._fetched / RESULTS))
+        if self._samplers.gpus:
+            lines = self._with_gpus(lines)
         record = with_times(self._state["provenance"], lines)
         self._keep(PROVENANCE, (json.dumps(record, indent=1) + "\n").encode())
         return lines
 
-    def _text(self, name: str) -> str:
-        path = self._fetched / name
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    def _with_gpus(self, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The figures of the GPUs put into the controller's copy."""
+        samples = self._samplers.samples()
+        lines = [{**line, "gpu": gpu_figures(samples, self._samplers.gpus, line)} for line in lines]
+        self._keep(RESULTS, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        return lines
 
     def _keep(self, name: str, data: bytes) -> None:
         part = self._fetched / f"{name}.part"
