@@ -1,4 +1,5 @@
-"""Climbs the verification ladder: worker rungs on each worker's own host, router rungs on the router's.
+"""Climbs the verification ladder, each part from the right place: workers on their own hosts, the way to prefill from
+each decode's host, what goes through the router on the router's host, and the router as the controller sees it.
 
 For whoever must know whether something serves: the end of a deploy, each step of a rollout, what was put back.
 It changes nothing, and needs the plan that is to hold, which may be an older release's.
@@ -6,35 +7,48 @@ It changes nothing, and needs the plan that is to hold, which may be an older re
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import gevent
 from pyinfra import logger
 from pyinfra.api.host import Host
 
+from roles.asking import asking_of
+from roles.logs import log_rows
 from roles.remote import ask_agent
 from roles.run import Run
-from roles.services import Services, worker_question
-from slipway.config.deployment import Deployment, RouterSettings, VerifySettings
+from roles.services import Services
+from slipway.config.deployment import Deployment
 from slipway.converge.wanted import Wanted, wanted_on
-from slipway.plan.model import Files, Instance, Plan
+from slipway.plan.model import Instance, Plan
+from slipway.verify import subjects
+from slipway.verify.rungs import lenient
+from slipway.verify.subjects import WORKERS, Asking
 
-WORKERS = ("prefill", "decode", "unified")
+CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one rung found. subject: the instance. seconds: how long it took. answers: question -> text as received."""
+    """What one rung found. subject: the instance. seconds: how long it took. ok: it does not stand in the way.
+
+    warning: it does not hold, and only warns. answers: question -> text as received.
+    """
 
     rung: str
     subject: str
     ok: bool
     seconds: float
     detail: str
+    warning: bool = False
     answers: Mapping[str, str] | None = None
 
 
@@ -49,52 +63,110 @@ class Ladder:
     hosts: Mapping[str, Host]
     wanted: Mapping[str, Wanted]
     deployment: Deployment
-    sources: Sequence[Path]
-    recorded: Sequence[Mapping[str, str]] | None = None
-
-    @property
-    def settings(self) -> VerifySettings:
-        """How much is asked; one for all hosts."""
-        return self.deployment.hosts[0].verify
+    asking: Asking
 
 
-def ladder_of(run: Run, plan: Plan | None = None, wanted: Mapping[str, Wanted] | None = None) -> Ladder:
+def ladder_of(
+    run: Run, plan: Plan | None = None, wanted: Mapping[str, Wanted] | None = None, light: bool = False
+) -> Ladder:
     """The ladder of a run's plan, or of another plan on the same hosts (a release that is put back).
 
-    wanted: of that other plan; rendered anew from it when not given.
+    wanted: of that other plan; rendered anew from it when not given. light: only rungs that cost little, as after
+    each step of a rollout. Raises RefusedError when what the ladder is to ask with cannot be read.
     """
-    sources = [Path(files.source) for files in run.opened.files.values() if isinstance(files, Files)]
+    asking = replace(asking_of(run, plan or run.plan), light=light)
     if plan is None:
-        return Ladder(run.plan, run.hosts, run.wanted, run.opened.deployment, sources, run.answers)
+        return Ladder(run.plan, run.hosts, run.wanted, run.deployment, asking)
     rendered = wanted if wanted is not None else {host.name: wanted_on(plan, host.name) for host in plan.hosts}
-    return Ladder(plan, run.hosts, rendered, run.opened.deployment, sources, run.answers)
+    return Ladder(plan, run.hosts, rendered, run.deployment, asking)
 
 
 def climb(ladder: Ladder) -> list[Row]:
-    """Every rung of every instance; the router's when the workers' hold."""
+    """Every rung of every instance. What goes through the router is asked when all workers hold."""
     rows = climb_workers(ladder, ladder.plan.of(*WORKERS))
-    if all(row.ok for row in rows):
-        rows += [row for router in ladder.plan.of("router") for row in climb_router(ladder, router)]
-    return rows
+    if not all(row.ok for row in rows):
+        return rows
+    for router in ladder.plan.of("router"):
+        rows += climb_router(ladder, router)
+        rows += climb_from_here(ladder, router) if all(row.ok for row in rows) else []
+    rows += climb_again(ladder, rows)
+    return rows + climb_logs(ladder, rows)
 
 
 def climb_workers(ladder: Ladder, instances: Iterable[Instance]) -> list[Row]:
-    """The worker rungs of some instances, all at once; of each until its first that does not hold."""
-    jobs = [gevent.spawn(_ask, ladder, one, {"workers": [worker_question(ladder, one)]}) for one in instances]
-    gevent.joinall(jobs, raise_error=True)
-    return [row for job in jobs for row in job.value]
+    """The worker rungs of some instances, all at once, then decode's way to prefill; of each until its first that
+    does not hold."""
+    asked = [(one, subjects.worker_subject(ladder.asking, ladder.wanted[one.host], one)) for one in instances]
+    rows = _ask_all(ladder, asked)
+    failed = {row.subject for row in rows if not row.ok}
+    decodes = [one for one, _ in asked if one.role == "decode" and one.name not in failed]
+    ways = [(one, subjects.decode_subject(ladder.asking, ladder.wanted[one.host], one)) for one in decodes]
+    return rows + _ask_all(ladder, [(one, way) for one, way in ways if way])
 
 
 def climb_router(ladder: Ladder, router: Instance) -> list[Row]:
     """A router's rungs: its workers are the plan's, and what comes through it is right."""
-    return _ask(ladder, router, {"router": _router_question(ladder, router)})
+    settings = ladder.deployment.host(router.host).router
+    subject = subjects.router_subject(ladder.asking, ladder.wanted[router.host], router, settings)
+    return _ask(ladder, router, subject)
 
 
-def show(rows: Iterable[Row]) -> None:
+def climb_again(ladder: Ladder, rows: Iterable[Row]) -> list[Row]:
+    """Workers after the load: still the same processes."""
+    pids = {row.subject: int(row.detail.split()[-1]) for row in rows if row.rung == "process" and row.ok}
+    again = [one for one in ladder.plan.of(*WORKERS) if one.name in pids]
+    asked = [
+        (one, subjects.again_subject(ladder.asking, ladder.wanted[one.host], one, pids[one.name])) for one in again
+    ]
+    return _ask_all(ladder, asked)
+
+
+def climb_logs(ladder: Ladder, rows: Sequence[Row]) -> list[Row]:
+    """What the logs say of it all: a line that is known to be bad behind answers that are right."""
+    wanted = ladder.asking.rungs("logs")
+    routers = ladder.plan.of("router")
+    if not wanted or not routers or ladder.asking.light:
+        return []
+    names = [row.rung for row in rows]
+    since = rows[names.index("completion") :] if "completion" in names else []
+    settle = subjects.settle_s(ladder.deployment.host(routers[0].host).router)
+    found = log_rows(ladder, ladder.plan.instances, sum(row.seconds for row in since), settle)
+    warns = "logs" in lenient(wanted, ladder.asking.settings.rungs)
+    return [Row(**{**row, "ok": row["ok"] or warns}, warning=warns and not row["ok"]) for row in found]
+
+
+def climb_from_here(ladder: Ladder, router: Instance) -> list[Row]:
+    """The router as the controller sees it; where no way leads there, that is said and is no failure."""
+    subject = subjects.controller_subject(ladder.asking, router)
+    if not subject["rungs"]:
+        return []
+    host = urlsplit(subject["url"]).hostname or ""
+    if _loopback(host) and not _is_here(ladder.hosts[router.host]):
+        where = f"it listens on {host} of {router.host} only, so nothing was asked from here"
+        return [Row(subject["rungs"][0], subject["name"], True, 0.0, where)]
+    request = json.dumps({"subjects": [subject]})
+    command = [sys.executable, "-m", "slipway.agent.verify"]
+    done = subprocess.run(command, input=request, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    return _rows(subject["name"], done.stdout.splitlines(), done.stderr.strip()[-200:])
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_here(host: Host) -> bool:
+    return bool(host.name == "@local" or host.name.startswith("@local/"))
+
+
+def show(rows: Sequence[Row]) -> None:
     """The rows as a table."""
+    width = max((len(row.subject) for row in rows), default=0)
     for row in rows:
-        mark = "ok  " if row.ok else "FAIL"
-        logger.info(f"    {mark} {row.subject:<12} {row.rung:<14} {row.seconds:7.2f} s  {row.detail[:160]}")
+        mark = "warn" if row.warning else "ok  " if row.ok else "FAIL"
+        logger.info(f"    {mark} {row.subject:<{width}} {row.rung:<13} {row.seconds:7.2f} s  {row.detail[:160]}")
 
 
 def explain(ladder: Ladder, rows: Iterable[Row]) -> None:
@@ -103,7 +175,7 @@ def explain(ladder: Ladder, rows: Iterable[Row]) -> None:
         if row.ok:
             continue
         logger.error(f"    verification failed: {row.subject}, rung {row.rung}: {row.detail}")
-        everybody = row.subject in {router.name for router in ladder.plan.of("router")}
+        everybody = row.subject.split()[0] in {router.name for router in ladder.plan.of("router")}
         for instance in ladder.plan.instances:
             if everybody or instance.name == row.subject:
                 _show_log(ladder, instance)
@@ -115,39 +187,35 @@ def _show_log(ladder: Ladder, instance: Instance) -> None:
         logger.error(f"      {line}")
 
 
-def _ask(ladder: Ladder, instance: Instance, request: dict[str, Any]) -> list[Row]:
+def _ask_all(ladder: Ladder, asked: Iterable[tuple[Instance, dict[str, Any]]]) -> list[Row]:
+    """Rows of several instances, climbed at the same time."""
+    jobs = [gevent.spawn(_ask, ladder, instance, subject) for instance, subject in asked]
+    gevent.joinall(jobs, raise_error=True)
+    return [row for job in jobs for row in job.value]
+
+
+def _ask(ladder: Ladder, instance: Instance, subject: dict[str, Any]) -> list[Row]:
     """Rows of one instance's rungs, climbed on its own host; one that fails when the agent does not answer."""
-    output = ask_agent(ladder.hosts[instance.host], ladder.plan.host(instance.host), "verify", request=request)
-    rows = [Row(**json.loads(line)) for line in output.stdout if line.startswith("{")]
-    return rows or [Row("agent", instance.name, False, 0.0, output.said)]
+    if not subject["rungs"]:
+        return []
+    host, plan = ladder.hosts[instance.host], ladder.plan.host(instance.host)
+    output = ask_agent(host, plan, "verify", request={"subjects": [subject]})
+    return _rows(instance.name, output.stdout, output.said)
 
 
-def _router_question(ladder: Ladder, router: Instance) -> dict[str, Any]:
-    served = next(host.checkpoint.served_name for host in ladder.plan.hosts if host.checkpoint)
-    expected = {role: [worker.serves_at for worker in ladder.plan.serving(role)] for role in WORKERS}
-    return {
-        **worker_question(ladder, router),
-        "model": served,
-        "expected_workers": expected,
-        "known_answers": known_answers(ladder),
-        "max_tokens": ladder.settings.max_tokens,
-        "settle_s": _settle_s(ladder.deployment.host(router.host).router),
-    }
+def _rows(name: str, lines: Iterable[str], said: str) -> list[Row]:
+    rows = [Row(**json.loads(line)) for line in lines if line.startswith("{")]
+    return rows or [Row("agent", name, False, 0.0, said)]
 
 
-def _settle_s(router: RouterSettings) -> int:
-    """Seconds after which the router must have seen a worker that came up: two good looks, and a rested circuit."""
-    return 4 * router.health_check_interval_s + router.circuit_open_s + 5
+def table(ladder: Ladder, rows: Iterable[Row]) -> dict[str, Any]:
+    """The rows as data, for a file."""
+    listed = [{**vars(replace(row, answers=None))} for row in rows]
+    for row in listed:
+        del row["answers"]
+    return {"deployment": ladder.plan.deployment, "ok": all(row["ok"] for row in listed), "rows": listed}
 
 
-def known_answers(ladder: Ladder) -> list[dict[str, str]]:
-    """From the release that is put back, the file that the configuration names, or the checkpoint's own."""
-    if ladder.recorded is not None:
-        return [dict(row) for row in ladder.recorded]
-    named = ladder.settings.known_answers
-    places = [Path(named)] if named else [source / "known_answers.json" for source in ladder.sources]
-    for place in places:
-        if place.is_file():
-            rows: list[dict[str, str]] = json.loads(place.read_text(encoding="utf-8"))
-            return rows
-    return []
+def known_answers(ladder: Ladder) -> list[dict[str, Any]]:
+    """What is asked of it, as a release records it."""
+    return [dict(row) for row in ladder.asking.known]

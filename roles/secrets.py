@@ -38,6 +38,14 @@ def read_token(place: Mapping[str, str], folder: Path) -> str:
         raise SecretsError(str(error).replace("secret_env.token", "model.token", 1)) from None
 
 
+def read_secret(key: str, place: Mapping[str, str], folder: Path) -> str:
+    """One secret that a key of the configuration says the place of. Raises SecretsError."""
+    try:
+        return _checked(key, _read(key, place, folder))
+    except SecretsError as error:
+        raise SecretsError(str(error).replace(f"secret_env.{key}", key, 1)) from None
+
+
 def _read(name: str, place: Mapping[str, str], folder: Path) -> str:
     if "env" in place:
         if place["env"] not in os.environ:

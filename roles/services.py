@@ -15,6 +15,7 @@ from slipway.knowledge.log_patterns import matchers
 from slipway.plan.model import HostPlan, Instance, Plan
 from slipway.plan.paths import instance_tmp
 from slipway.services import Manager, Supervisor
+from slipway.verify.subjects import start_subject
 
 # What a manager says of a start that needs no start, or whose end is seen better in the instance's own log.
 HARMLESS = ("already started", "spawn error", "abnormal termination", "not loaded")
@@ -109,16 +110,6 @@ class Services:
 
 
 def worker_question(deployed: Deployed, instance: Instance) -> dict[str, Any]:
-    """What the verification agent must know of a worker or router."""
-    wanted = deployed.wanted[instance.host]
-    return {
-        "name": instance.name,
-        "url": instance.serves_at,
-        "address": instance.address,
-        "serves": instance.serves,
-        "ports": dict(instance.ports),
-        "config": wanted.configs[instance.name],
-        "timeout_s": deployed.deployment.hosts[0].verify.request_timeout_s,
-        "service": {"manager": wanted.manager.kind, "name": wanted.manager.service(instance.name),
-                    "control": wanted.manager.control},
-    }  # fmt: skip
+    """What the verification agent must know to watch an instance start: its process, its ports, its health."""
+    settings = deployed.deployment.hosts[0].verify
+    return start_subject(deployed.wanted[instance.host], instance, settings.request_timeout_s)

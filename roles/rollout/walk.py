@@ -139,7 +139,7 @@ class Walk:
     def _enter(self, step: Step) -> None:
         """Workers get traffic when their own rungs hold."""
         workers = [one for one in step.instances if one.role != "router"]
-        self._hold(climb_workers(ladder_of(self.run), workers))
+        self._hold(climb_workers(ladder_of(self.run, light=True), workers))
         for router in step.instances:
             if router.role == "router":
                 self.traffic.started(router)
@@ -147,7 +147,7 @@ class Walk:
 
     def prove_routers(self) -> None:
         """The rungs of every router, against the workers that are to get traffic now."""
-        ladder = ladder_of(self.run, self.traffic.as_it_stands(), self.run.wanted)
+        ladder = ladder_of(self.run, self.traffic.as_it_stands(), self.run.wanted, light=True)
         for router in self.traffic.routers if self._complete() else ():
             self._hold(climb_router(ladder, router))
 

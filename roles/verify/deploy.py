@@ -1,25 +1,31 @@
-"""Role verify: climbs the ladder after every deploy, on each worker's host and then on the router's."""
+"""Role verify: climbs the ladder after every deploy, and alone for playbooks/verify.py; it changes nothing."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 from gevent.lock import BoundedSemaphore
 from pyinfra import host as current_host
-from pyinfra import state
+from pyinfra import logger, state
 from pyinfra.api import FunctionCommand, deploy, operation
 
-from roles.ladder import climb, explain, ladder_of, show
+from roles.ladder import Ladder, Row, climb, explain, ladder_of, show, table
+from roles.remote import RemoteError, ensure_agent, upload
 from roles.run import Run
 from roles.verify.summary import print_at_exit
 
 _lock = BoundedSemaphore(1)
+RESULTS = "verified.json"  # in the deployment's folder on the router's host
 
 
 @deploy("Verify")
 def verify(run: Run) -> None:
     """Prove that the deployment serves what the plan says; changes nothing."""
+    ladder_of(run)  # what it is to ask with is read before anything is changed
     prove(name="Verify the deployment", run=run)
 
 
@@ -46,14 +52,39 @@ def _failed(state: Any, host: Any) -> bool:
 
 
 def _climb(run: Run) -> bool:
+    ladder = ladder_of(run)
     rows = run.notes.get("climbed")  # the rollout's gate, a moment ago
     if rows is None:
-        ladder = ladder_of(run)
-        rows = climb(ladder)
+        rows = _agents(ladder) or climb(ladder)
         show(rows)
         explain(ladder, rows)
+    _keep(ladder, rows)
     proven = all(row.ok for row in rows)
     if proven:
         answers = next((dict(row.answers) for row in rows if row.answers), {})
         print_at_exit(run.plan, str(run.opened.inventory), answers)
     return proven
+
+
+def _agents(ladder: Ladder) -> list[Row]:
+    """The agent lies on every host, also when no deploy came before; rows of those where it cannot."""
+    rows = []
+    for host in ladder.plan.hosts:
+        try:
+            ensure_agent(ladder.hosts[host.name], host)
+        except RemoteError as error:
+            rows.append(Row("agent", host.name, False, 0.0, str(error)))
+    return rows
+
+
+def _keep(ladder: Ladder, rows: list[Row]) -> None:
+    """The results as JSON, on the router's host and where the configuration wants them."""
+    text = json.dumps({"when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **table(ladder, rows)}, indent=1)
+    try:
+        for router in ladder.plan.of("router")[:1]:
+            folder = ladder.plan.host(router.host).paths["deployment"]
+            upload(ladder.hosts[router.host], text.encode(), f"{folder}/{RESULTS}")
+        if ladder.asking.settings.json:
+            Path(ladder.asking.settings.json).expanduser().write_text(text + "\n", encoding="utf-8")
+    except (RemoteError, OSError) as error:
+        logger.warning(f"    the results could not be kept: {error}")

@@ -15,6 +15,7 @@ Standard library only, Python 3.9+.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -25,8 +26,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from slipway.agent import audit, files, halt, job, router, verify
+from slipway.agent import audit, files, halt, job, router
 from slipway.agent.state import service_states
+from slipway.agent.verify.client import get
+from slipway.agent.verify.rungs import started
 
 POLL_S = 1.0
 SETTLE_S = 900.0  # that another run waits for what is being put back
@@ -239,7 +242,7 @@ def healthy(one: dict[str, Any], before: dict[str, Any], config: str) -> str:
                "serves": before["rank"] == 0}  # fmt: skip
     end = time.monotonic() + one["budget_s"]
     while True:
-        last = list(verify.climb(subject, verify.worker_rungs(subject)))[-1]
+        last = started(subject)[-1]
         if last["ok"]:
             return f"rung {last['rung']} holds"
         if time.monotonic() > end:
@@ -259,8 +262,8 @@ def when_healthy(workers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def well(url: str) -> bool:
     """Whether a worker's /health is 200."""
     try:
-        return verify.get(f"{url}/health", 20)[0] == 200
-    except OSError:
+        return get({"url": url, "timeout_s": 20}, "/health").status == 200
+    except (OSError, http.client.HTTPException):
         return False
 
 

@@ -135,12 +135,31 @@ class RouterSettings:
 
 @dataclass(frozen=True)
 class VerifySettings:
-    """What proves that the deployment serves."""
+    """What proves that the deployment serves. rungs: name -> fail, warn or skip. Sizes are counts, times seconds."""
 
-    known_answers: str | None
+    known_answers: str | tuple[str, ...] | None
+    known_share: float
     max_tokens: int
     request_timeout_s: int
     log_window_s: int
+    rungs: Mapping[str, str]
+    limits_s: Mapping[str, int]
+    burst: int
+    mixed: int
+    repeats: int
+    long_tokens: int
+    context_tokens: int
+    pairs: int
+    first_token_s: float | None
+    token_ms: float | None
+    request_fields: Mapping[str, Any]
+    api_key: Mapping[str, str] | None
+    ca_file: str | None
+    reference: str | None
+    save_reference: str | None
+    reference_tolerance: float
+    accuracy: Mapping[str, Any]
+    json: str | None
 
 
 @dataclass(frozen=True)

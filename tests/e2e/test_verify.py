@@ -1,5 +1,10 @@
 """A server that is up and wrong fails the deploy: with the rung, the reason, and its last log lines."""
 
+import json
+import os
+import re
+import signal
+
 import pytest
 
 from tests.e2e.conftest import QUESTION
@@ -25,6 +30,42 @@ def failed(done, *words):
     for word in words:
         assert word in done.out, done.out
     assert "create release" not in done.out.split("Beginning operation run")[1]
+
+
+def test_the_ladder_alone_and_its_results_as_json(site, tmp_path):
+    results = tmp_path / "verified.json"
+
+    done = site.run("-y", "playbooks/verify.py", **{"verify.json": str(results), "verify.burst": 40})
+
+    assert done.rc == 0, done.out
+    found = json.loads(results.read_text())
+    assert found["ok"]
+    rungs = {row["rung"] for row in found["rows"]}
+    assert rungs >= {"settings", "bootstrap", "pairs", "near-limit", "over-limit", "burst", "reached", "logs"}
+    assert all(row["ok"] for row in found["rows"])
+    kept = json.loads((site.root / "deployments" / site.name / "verified.json").read_text())
+    assert kept == found
+
+
+def test_what_the_ladder_is_to_ask_with_is_read_before_anything_changes(site, tmp_path):
+    done = site.deploy(**{"verify.known_answers": "absent.yml", "decode.env": {"SOME": "change"}})
+
+    assert done.rc == 1, done.out
+    assert "absent.yml: cannot be read: No such file or directory" in done.out
+    assert "nothing was changed" in done.out
+    assert site.dry().changes == 0
+
+
+def test_an_instance_that_is_gone_fails_the_ladder_and_the_others_are_still_told(mended):
+    os.kill(mended.pids()["decode-0"], signal.SIGSTOP)
+    try:
+        done = mended.run("-y", "playbooks/verify.py", **{"verify.request_timeout_s": 3})
+    finally:
+        os.kill(mended.pids()["decode-0"], signal.SIGCONT)
+
+    assert done.rc == 1, done.out
+    assert re.search(r"FAIL decode-0 +health", done.out), done.out
+    assert re.search(r"ok +prefill-0 +metrics", done.out), done.out
 
 
 def test_a_wrong_answer(mended):

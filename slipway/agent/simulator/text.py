@@ -1,13 +1,14 @@
 """The simulated tokenizer and the simulated language: what a prompt counts for, and what is answered.
 
 A token is four characters. So the count of a text, the usage of a reply and the chunks of its stream agree by
-construction. A question in known_answers.json is answered exactly; any other prompt gets words drawn from its
-hash.
+construction. A question in known_answers.json is answered exactly, and so is a product; any other prompt gets words
+drawn from its hash.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ each answer here is made from a hash of its question with no meaning meant by it
 timing matter to whoever measures such servers under load on hosts far away from any real weights or people
 """
 WORDS = SPEECH.split()
+PRODUCT = re.compile(r"What is (\d+)\*(\d+)\?")
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,22 @@ def natural_length(seed: str) -> int:
     return 16 + zlib.crc32(seed.encode("utf-8", "replace")) % 48
 
 
+def known_text(question: str, known: Mapping[str, str]) -> str | None:
+    """The answer to a question that is known by heart or is a product, wherever in the prompt it stands last."""
+    for text in (question, question.rpartition("\n")[2]):
+        if text in known:
+            return known[text]
+        product = PRODUCT.search(text)
+        if product:
+            return str(int(product[1]) * int(product[2]))
+    return None
+
+
 def natural_text(prompt: Prompt, sampling: Sampling, known: Mapping[str, str]) -> str:
     """What the model would say if nothing limited it."""
-    if prompt.question in known:
-        return known[prompt.question]
+    answer = known_text(prompt.question, known)
+    if answer is not None:
+        return answer
     seed = sampling.salt + prompt.text
     chars = natural_length(seed) * TOKEN_CHARS
     return babble(seed, chars)[: chars - 1] + "."

@@ -59,9 +59,11 @@ class Reply:
         return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 
-def ask(port: int, path: str, body: Any = None, timeout: float = 5, method: str = "", **headers: str) -> Reply:
+def ask(
+    port: int, path: str, body: Any = None, timeout: float = 5, method: str = "", at: str = "127.0.0.1", **headers: str
+) -> Reply:
     """One request on a connection of its own."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    connection = http.client.HTTPConnection(at, port, timeout=timeout)
     try:
         payload = None if body is None else json.dumps(body)
         sent = {"content-type": "application/json", **headers} if payload else headers
