@@ -1,5 +1,6 @@
 """Converges every host of an inventory to the plan: `pyinfra INVENTORY deploy.py`. A table of contents."""
 
+from roles.builds.deploy import prune
 from roles.checkpoint.deploy import checkpoint
 from roles.engine.deploy import engine
 from roles.hooks import around
@@ -23,3 +24,4 @@ router(run)
 rollout(run)  # from here on, what serves is touched
 verify(run)
 record(run)  # only what was proven becomes the current release
+prune(run)  # builds that no release refers to, beyond host.builds_kept

@@ -1,26 +1,46 @@
-"""Role builds: lists the builds of a host with their patches; changes nothing."""
+"""Role builds: lists the builds of a host with their patches, and removes old ones that nothing uses."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator
 from typing import Any
 
 import click
 from pyinfra import host as current_host
-from pyinfra import state
-from pyinfra.api import deploy, operation
+from pyinfra import logger, state
+from pyinfra.api import FunctionCommand, deploy, operation
+from pyinfra.api.host import Host
 
-from roles.remote import execute
+from roles.remote import RemoteError, ask_agent, ensure_agent, execute
 from roles.run import Run
 from slipway.builds.records import HEAD, row_of
+from slipway.plan.model import HostPlan
 from slipway.report import table
+
+ACTIONS = ("list", "dry", "remove")
 
 
 @deploy("Builds")
 def builds(run: Run) -> None:
-    """Print one table for this host."""
-    listing(name="List the builds", run=run)
+    """Do what SLIPWAY_BUILDS says: list (the default), dry or remove (unused ones beyond host.builds_kept, or 0)."""
+    action = os.environ.get("SLIPWAY_BUILDS", "list")
+    if action == "list":
+        listing(name="List the builds", run=run)
+    else:
+        pruning(name="Prune the builds", plan=run.host_plan, kept=_kept(run) or 0, action=action)
+
+
+@deploy("Prune")
+def prune(run: Run) -> None:
+    """After a deploy: remove unused builds beyond host.builds_kept; nothing where that is not set."""
+    if _kept(run) is not None:
+        pruning(name="Prune the builds", plan=run.host_plan, kept=_kept(run), action="remove")
+
+
+def _kept(run: Run) -> int | None:
+    return run.opened.deployment.host(current_host.name).builds_kept
 
 
 @operation()
@@ -35,6 +55,38 @@ def listing(run: Run) -> Generator[Any, None, None]:
             click.echo(f"{current_host.name}: {line}")
     current_host.noop("looking changes nothing")
     yield from ()
+
+
+@operation()
+def pruning(plan: HostPlan, kept: int, action: str) -> Generator[Any, None, None]:
+    """Remove unused builds beyond `kept` of each kind, or say which.
+
+    Example: `pruning(name="Prune the builds", plan=run.host_plan, kept=2, action="dry")`.
+    """
+    yield FunctionCommand(_prune, (plan, kept, action), {})
+
+
+def _prune(state: Any, host: Host, plan: HostPlan, kept: int, action: str) -> bool:
+    try:
+        for line in _pruned(host, plan, kept, action):
+            logger.info(f"{host.print_prefix}{line}")
+    except RemoteError as error:
+        logger.error(f"{host.print_prefix}{error}; no build was removed")
+        return False
+    return True
+
+
+def _pruned(host: Host, plan: HostPlan, kept: int, action: str) -> list[str]:
+    """A line for each build that goes. Raises RemoteError."""
+    if action not in ACTIONS:
+        raise RemoteError(f"SLIPWAY_BUILDS is {action}; must be one of {', '.join(ACTIONS)}")
+    ensure_agent(host, plan)
+    output = ask_agent(host, plan, "prune_builds", action, plan.paths["root"], str(kept))
+    if not output.ok:
+        raise RemoteError(output.said)
+    said = "removed" if action == "remove" else "would remove"
+    rows = json.loads(output.stdout[-1])
+    return [f"{said} the unused build {row['id']}, {row['bytes'] / 1e9:.2f} GB" for row in rows]
 
 
 def _records(run: Run, name: str) -> list[dict[str, Any]]:

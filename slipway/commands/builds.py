@@ -16,6 +16,9 @@ def add(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--root", help=f"ROOT of the host layout; default: the first that is there of {', '.join(ROOTS)}"
     )
+    parser.add_argument("--prune", action="store_true", help="name what no release refers to")
+    parser.add_argument("--kept", type=int, default=0, metavar="N", help="of those, so many of each kind stay")
+    parser.add_argument("--yes", action="store_true", help="remove them; without it, only say which")
     parser.set_defaults(run=run)
     return parser
 
@@ -44,11 +47,29 @@ def run(arguments: argparse.Namespace) -> int:
     from slipway.report import table
 
     engines = _engines(arguments.root)
+    if arguments.prune:
+        return _prune(engines.parent, arguments)
     records = read_records(engines)
     if not records:
         print(f"{engines} holds no builds")
         return 0
     print("\n".join(table(HEAD, [row_of(record) for record in records])))
+    return 0
+
+
+def _prune(root: Path, arguments: argparse.Namespace) -> int:
+    """Remove what nothing uses, or say which; 1 when that cannot be told."""
+    from slipway.agent.prune import PruneError
+    from slipway.agent.prune_builds import prune
+
+    try:
+        rows = prune(str(root), arguments.kept, arguments.yes)
+    except (PruneError, OSError) as error:
+        print(f"error: {error}; no build was removed", file=sys.stderr)
+        return 1
+    for row in rows:
+        print(f"{'removed' if arguments.yes else 'would remove'} {row['id']}: {row['bytes'] / 1e9:.2f} GB")
+    print(f"{root}: {len(rows)} build(s) that nothing uses, {sum(row['bytes'] for row in rows) / 1e9:.2f} GB")
     return 0
 
 

@@ -208,6 +208,7 @@ class HostSettings:
     address: str | None
     hardware: Any
     packages: str
+    builds_kept: int | None
     service: ServiceSettings
     engine: EngineSettings
     model: ModelSettings

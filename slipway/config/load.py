@@ -192,6 +192,7 @@ class _Builder:
 
     def host(self, name: str, data: Mapping[str, Any], groups: Sequence[str]) -> HostSettings:
         """The settings of one host."""
+        own = with_defaults(data.get("host", {}), schema()["properties"]["host"])
         return HostSettings(
             name=name,
             roles=tuple(role for role in ROLES if role in groups),
@@ -199,7 +200,8 @@ class _Builder:
             root=self._plain(data, "root"),
             address=self._plain(data, "address"),
             hardware=freeze(self._plain(data, "hardware")),
-            packages=with_defaults(data.get("host", {}), schema()["properties"]["host"])["packages"],
+            packages=own["packages"],
+            builds_kept=own["builds_kept"],
             service=self._section(ServiceSettings, data, "service"),
             engine=self._section(EngineSettings, data, "engine"),
             model=self._section(ModelSettings, data, "model"),
