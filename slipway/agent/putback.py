@@ -196,20 +196,29 @@ def put_back(folder: str, request: dict[str, Any]) -> Iterator[str]:
 
 
 def restore(folder: str, one: dict[str, Any]) -> None:
-    """The instance's files as the current release has them."""
+    """The instance's files as the current release has them; secrets, which no release holds, stay as they are."""
+    known = {row["path"]: row for row in read(os.path.join(folder, "current", "files.json")).get("files", [])}
     for file in one["files"]:
-        source = os.path.join(folder, "current", "files", os.path.basename(file["path"]))
-        if os.path.exists(source):
-            with open(source, encoding="utf-8") as text:
-                files.write({**file, "text": text.read()})
+        row = known.get(file["path"])
+        if row and not row["sealed"]:
+            text = text_of(os.path.join(folder, "current", "files", row["name"]))
+            files.write({**file, "mode": row["mode"], "user": row["user"] or file["user"], "text": text})
 
 
 def config_of(folder: str, one: dict[str, Any]) -> str:
-    """The configuration that the current release has for it."""
-    path = os.path.join(folder, "current", "files", f"{one['name']}.env")
+    """The configuration that the current release has for it; '' when it has none."""
+    known = read(os.path.join(folder, "current", "files.json")).get("files", [])
+    for row in known:
+        if os.path.basename(row["path"]) == f"{one['name']}.env":
+            found = CONFIG.search(text_of(os.path.join(folder, "current", "files", row["name"])))
+            return found.group(1) if found else ""
+    return ""
+
+
+def text_of(path: str) -> str:
+    """A file's text."""
     with open(path, encoding="utf-8") as file:
-        found = CONFIG.search(file.read())
-    return found.group(1) if found else ""
+        return file.read()
 
 
 def as_before(folder: str, one: dict[str, Any]) -> bool:

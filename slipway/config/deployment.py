@@ -124,6 +124,7 @@ class RouterSettings:
     policy: str
     health_check_interval_s: int
     health_failure_threshold: int
+    circuit_breaker: bool | None
     circuit_open_s: int
     request_timeout_s: int
     server_args: Mapping[str, Any]

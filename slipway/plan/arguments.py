@@ -183,6 +183,9 @@ def router_argv(
         "--request-timeout-secs", str(settings.request_timeout_s),
         "--shutdown-grace-period-secs", str(settings.drain_s),
     ]  # fmt: skip
+    paired = bool(prefill or decode)
+    breaker = not paired if settings.circuit_breaker is None else settings.circuit_breaker
+    flags += [] if breaker else ["--disable-circuit-breaker"]
     return (python, "-m", "smg.launch_router", *mode, *flags, *_router_extra(settings.server_args))
 
 

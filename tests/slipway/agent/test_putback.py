@@ -19,12 +19,19 @@ def home(tmp_path):
     (files.parent / "plan.json").write_text(json.dumps({"instances": [{"name": "decode-0"}]}))
     (files / "decode-0.env").write_text("A=1\nSLIPWAY_CONFIG=0123456789abcdef\n")
     (files / "decode-0.service").write_text("as it was")
+    (files / "decode-0.secret.1").write_text("never read")
+    rows = [{"name": "decode-0.env", "path": "/services/decode-0.env", "sealed": False},
+            {"name": "decode-0.service", "path": f"{tmp_path}/decode-0.service", "sealed": False},
+            {"name": "decode-0.secret.1", "path": f"{tmp_path}/decode-0.secret", "sealed": True}]  # fmt: skip
+    listed = [{"mode": "644", "user": "", **row} for row in rows]
+    (files.parent / "files.json").write_text(json.dumps({"files": listed}))
     (tmp_path / "decode-0.service").write_text("as it is to be")
     return tmp_path
 
 
 def request(home, **more):
-    own = {"name": "decode-0", "files": [{"path": f"{home}/decode-0.service", "mode": "644", "user": ""}]}
+    paths = (f"{home}/decode-0.service", f"{home}/decode-0.secret")
+    own = {"name": "decode-0", "files": [{"path": path, "mode": "644", "user": ""} for path in paths]}
     return {"folder": str(home), "deployment": "demo", "lock": "one", "confirm_s": 1, "watcher": ["true"],
             "instances": [own], "reload": [], "routers": [], "workers": [], **more}  # fmt: skip
 
@@ -125,6 +132,7 @@ def test_files_come_back_as_the_current_release_has_them(home):
     putback.restore(str(home), one)
 
     assert (home / "decode-0.service").read_text() == "as it was"
+    assert not (home / "decode-0.secret").exists()
     assert putback.config_of(str(home), one) == "0123456789abcdef"
 
 
