@@ -9,11 +9,13 @@ import fcntl
 import os
 import re
 import subprocess
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+POLL_S = 0.2
 KEPT = 400  # last lines of a step, which say why it failed
 
 
@@ -50,22 +52,35 @@ class Claim:
 def run_logged(
     command: Sequence[str], log: str, show: Callable[[str], None], claim: Any = None, cwd: str = "."
 ) -> tuple[int, list[str]]:
-    """Run a command; its exit status and its last lines. Everything goes to `log`, line by line, and to `show`."""
+    """Run a command; its exit status and its last lines. Its output goes to `log`, and line by line to `show`.
+
+    The command writes to the log itself: it would not outlive its reader, were that a pipe.
+    """
     kept: deque[str] = deque(maxlen=KEPT)
     fds = (claim.fd,) if claim else ()
-    with open(log, "a", encoding="utf-8") as file:
+    with open(log, "ab") as out, open(log, encoding="utf-8", errors="replace") as back:
+        back.seek(0, os.SEEK_END)
         process = subprocess.Popen(
-            list(command), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", pass_fds=fds,
-        )  # fmt: skip
+            list(command), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, pass_fds=fds
+        )
         try:
-            for line in process.stdout or ():
-                plain = COLOURS.sub("", line).rstrip()
-                file.write(plain + "\n")
-                file.flush()
-                kept.append(plain)
-                show(plain)
+            for line in _lines(process, back):
+                kept.append(line)
+                show(line)
         except KeyboardInterrupt:
             process.wait()  # it got the same interrupt, and says for itself what it leaves
             raise
         return process.wait(), list(kept)
+
+
+def _lines(process: subprocess.Popen[bytes], back: IO[str]) -> Iterator[str]:
+    """Whole lines as they are written, without colours, until the process has ended and everything is read."""
+    rest = ""
+    while True:
+        ended = process.poll() is not None
+        *lines, rest = (rest + back.read()).split("\n")
+        yield from (COLOURS.sub("", line).rstrip() for line in lines)
+        if ended:
+            yield from [COLOURS.sub("", rest)] if rest else []
+            return
+        time.sleep(POLL_S)

@@ -29,4 +29,11 @@ def _of(result: Result) -> tuple[str, ...]:
     state = "complete" if result.complete else "not ended"
     gpus = known.get("GPUs", "none") + (" (SIMULATED)" if result.provenance.get("simulated") else "")
     counts = (str(len(result.shapes)), str(len(result.cells)), str(void))
-    return (result.label, *counts, state, known.get("checkpoint", ""), gpus, date(result.provenance))
+    return (
+        result.label,
+        *counts,
+        state,
+        str((result.provenance.get("checkpoint") or {}).get("name", "")),
+        gpus,
+        date(result.provenance),
+    )

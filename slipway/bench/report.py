@@ -37,13 +37,14 @@ class Item:
 
 @dataclass(frozen=True)
 class Table:
-    """A table. folded: of less interest, shown when asked for. note: a sentence below."""
+    """A table. folded: of less interest, shown when asked for. note: a sentence. texts: words rather than figures."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[Item, ...], ...]
     folded: bool = False
     note: str = ""
+    texts: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,13 +204,17 @@ def _table(request: Request, result: Result, shape: Shape, found: Sequence[Row],
     if request.baseline is None:
         head: tuple[str, ...] = ("figure", "unit", "value")
     else:
-        head = ("figure", "unit", "value", f"baseline ({request.baseline.label})", "delta", "percent", "")
+        head = ("figure", "unit", "value", _baseline_name(request.baseline), "delta", "percent", "")
     body = [_cells(row, request.baseline is not None) for row in found]
     if not found:
         body = [(Item("void", "void"), Item(""), Item("; ".join(void), "void"), *[Item("")] * (len(head) - 3))]
     count = sum(cell.valid for cell in result.of(shape))
     note = "" if folded else f"n={shape.prompts}, {count} run(s)" + (f", {len(void)} void" if void else "")
     return Table(title, head, tuple(body), folded, note)
+
+
+def _baseline_name(baseline: Result) -> str:
+    return baseline.label if baseline.label == "baseline" else f"baseline ({baseline.label})"
 
 
 def _cells(row: Row, compared: bool) -> tuple[Item, ...]:
@@ -241,4 +246,4 @@ def _provenance(everyone: Sequence[Result]) -> Table:
     known = {result.label: facets(result.provenance) for result in everyone}
     names = list(dict.fromkeys(name for found in known.values() for name in found))
     body = [(Item(name), *(Item(known[result.label].get(name, "")) for result in everyone)) for name in names]
-    return Table("Provenance", ("", *(result.label for result in everyone)), tuple(body))
+    return Table("Provenance", ("", *(result.label for result in everyone)), tuple(body), texts=True)

@@ -88,7 +88,7 @@ class Conductor:
         self.bench = self.inventory.parent / "bench"
         self.folder = self.bench / name
         self.planned: list[Planned] = plan_experiment(
-            self.experiment, self.inventory, self.project, self.data, lambda opened: local_facts(opened.deployment)
+            self.experiment, self.inventory, self.data, lambda opened: local_facts(opened.deployment)
         )
 
     def plan(self) -> int:

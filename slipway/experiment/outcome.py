@@ -189,18 +189,25 @@ _VERDICTS = {"unknown": "not known (1 round)"}
 
 
 def tables(outcome: Outcome) -> tuple[Table, ...]:
-    """Every variant, best first and those that are not ranked last; then each lever alone."""
+    """Every variant that is ranked, best first; each lever alone; and what is not ranked, with the reason."""
     first = Table(
         f"Variants against the baseline: {outcome.metric.title}, geometric mean over the loads",
-        ("variant", "changes", "value", "baseline", "percent", "verdict"),
-        (*map(_ranked_row, outcome.ranked()), *(_other_row(score) for score in outcome.scores if score.why)),
+        ("variant", "value", "baseline", "percent", "verdict", "sets"),
+        tuple(map(_ranked_row, outcome.ranked())),
     )
-    effects = [_effect_row(effect, outcome.metric) for effect in outcome.effects]
-    if not effects:
-        return (first,)
-    head = ("lever", "level", "percent", "pairs", "verdict")
-    note = "variants that differ in this lever alone, averaged"
-    return (first, Table("Each lever alone", head, tuple(effects), note=note))
+    levers = Table(
+        "Each lever alone",
+        ("lever", "level", "percent", "pairs", "verdict"),
+        tuple(_effect_row(effect, outcome.metric) for effect in outcome.effects if effect.lever != effect.level),
+        note="variants that differ in this lever alone, averaged",
+    )
+    others = [(Item(one.variant.name), Item(one.why, "void"), Item(_sets(one))) for one in outcome.scores if one.why]
+    last = Table("Not ranked", ("variant", "why", "sets"), tuple(others), texts=True)
+    return tuple(one for one in (first, levers, last) if one.rows)
+
+
+def _sets(score: Score) -> str:
+    return ", ".join(score.variant.own.keys)
 
 
 def _ranked_row(score: Score) -> tuple[Item, ...]:
@@ -209,22 +216,9 @@ def _ranked_row(score: Score) -> tuple[Item, ...]:
         return ()
     verdict = difference.verdict
     return (
-        Item(score.variant.name), Item(", ".join(score.variant.own.keys)), Item(f"{difference.value:,.1f}"),
-        Item(f"{difference.baseline:,.1f}"), Item(_percent(difference), verdict),
-        Item(_VERDICTS.get(verdict, verdict), verdict),
+        Item(score.variant.name), Item(f"{difference.value:,.1f}"), Item(f"{difference.baseline:,.1f}"),
+        Item(_percent(difference), verdict), Item(_VERDICTS.get(verdict, verdict), verdict), Item(_sets(score)),
     )  # fmt: skip
-
-
-def _other_row(score: Score) -> tuple[Item, ...]:
-    changes = ", ".join(score.variant.own.keys)
-    return (
-        Item(score.variant.name),
-        Item(changes),
-        Item(""),
-        Item(""),
-        Item(""),
-        Item(f"not ranked; {score.why}", "void"),
-    )
 
 
 def _effect_row(effect: Effect, metric: Metric) -> tuple[Item, ...]:

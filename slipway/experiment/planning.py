@@ -31,13 +31,13 @@ class Planned:
     differs: tuple[str, ...] = ()
 
 
-def plan_experiment(
-    experiment: Experiment, inventory: Path, project: Path, data: Mapping[str, Any], facts: Facts
-) -> list[Planned]:
-    """Each variant, in order. inventory: of the experiment. data: overrides that hold for all, as from --data."""
+def plan_experiment(experiment: Experiment, inventory: Path, data: Mapping[str, Any], facts: Facts) -> list[Planned]:
+    """Each variant, in order. inventory: of the experiment; those that variants name lie beside it, so that all
+    results come together. data: overrides that hold for all, as from --data.
+    """
     first, found = None, []
     for variant in experiment.variants:
-        place = project / variant.change.inventory if variant.change.inventory else inventory
+        place = inventory.with_name(variant.change.inventory or inventory.name)
         planned, plan = _plan(variant, place, data, facts)
         first = first or plan
         found.append(_against(planned, plan, first) if variant is not experiment.baseline else planned)

@@ -12,12 +12,12 @@ from slipway.experiment.planning import Planned
 from slipway.experiment.state import State
 from slipway.report import table
 
-_MOST = 3  # lines of a plan's difference that a listing shows
+_MOST = 2  # keys, and lines of a plan's difference, that a listing shows
 
 
 def plan_lines(experiment: Experiment, planned: Sequence[Planned]) -> list[str]:
     """Every variant with what it changes in the plan; then those that are refused, with the finding."""
-    rows = [(one.variant.name, ", ".join(one.variant.own.keys) or "-", _state(one)) for one in planned]
+    rows = [(one.variant.name, _few(one.variant.own.keys, ", ") or "-", _state(one)) for one in planned]
     count = sum(not one.refused for one in planned)
     sweep = f", sweep {experiment.sweep}" if experiment.sweep else ""
     head = f"Experiment {experiment.name}: {experiment.about}"
@@ -34,9 +34,12 @@ def _state(one: Planned) -> str:
     if one.variant.name == BASELINE:
         return "ok"
     lines = [line.strip() for line in one.differs if line.startswith("    ")] or list(one.differs)
-    unique = list(dict.fromkeys(lines))
-    more = f" and {len(unique) - _MOST} more" if len(unique) > _MOST else ""
-    return "; ".join(unique[:_MOST]) + more
+    return _few(list(dict.fromkeys(lines)), "; ")
+
+
+def _few(words: Sequence[str], between: str) -> str:
+    more = f" and {len(words) - _MOST} more" if len(words) > _MOST else ""
+    return between.join(words[:_MOST]) + more
 
 
 def report_of(experiment: Experiment, state: State, results: Mapping[str, Result]) -> tuple[Outcome, Report]:

@@ -1,0 +1,87 @@
+"""A whole experiment on the simulator: killed in the middle, gone on with, a wrong variant never ranked."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from slipway.bench.folder import labels, read_result
+from tests.e2e.conftest import QUESTION
+from tests.e2e.site import BIN, CHECKOUT
+
+LABELS = ["simulator.baseline", "simulator.quick_decode"]
+
+
+@pytest.fixture
+def place(site, tmp_path):
+    """An inventory of its own, so that results lie beside it; the deployment is the site's, put back afterwards."""
+    shutil.copy(CHECKOUT / "inventory.py", tmp_path)
+    shutil.copytree(CHECKOUT / "group_vars", tmp_path / "group_vars")
+    yield tmp_path
+    assert site.deploy().rc == 0
+
+
+def environment():
+    return {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+def killed_while(process, text):
+    """The driver gets SIGKILL once it has printed `text`; what it had started goes on without it."""
+    printed = []
+    for line in process.stdout:
+        printed.append(line)
+        if text in line:
+            process.send_signal(signal.SIGKILL)
+            break
+    process.wait(60)
+    process.stdout.close()
+    assert process.returncode == -signal.SIGKILL, "".join(printed)
+
+
+def test_an_experiment_is_killed_and_gone_on_with(site, place):
+    inventory = str(place / "inventory.py")
+    words = [str(BIN / "slipway"), "experiment", "simulator", inventory, *site.overrides({})]
+    first = subprocess.Popen(
+        words, cwd=CHECKOUT, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    killed_while(first, "measuring simulator.quick_decode")
+
+    playbook = [
+        str(BIN / "pyinfra"),
+        "-y",
+        *site.overrides({"name": "simulator"}),
+        inventory,
+        "playbooks/experiment.py",
+    ]
+    done = subprocess.run(playbook, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, timeout=900)
+
+    out = done.stdout + done.stderr
+    assert done.returncode == 0, out
+    for label in LABELS:
+        cells = [(cell.shape.concurrency, cell.repeat) for cell in read_result(place / "bench", label).cells]
+        assert sorted(cells) == [(1, 1), (1, 2), (4, 1), (4, 2)]  # measured once each, though a run was killed
+    assert labels(place / "bench") == LABELS  # the wrong variant has no figures at all
+    state = json.loads((place / "bench/simulator/state.json").read_text())
+    assert state["restored"] is True
+    assert state["variants"]["wrong_answers"]["status"] == "wrong"
+    assert "known-answers" in state["variants"]["wrong_answers"]["why"]
+    assert state["variants"]["no_such_flag"]["status"] == "refused"
+    assert "Recommended: quick_decode" in out
+    assert "the baseline is back, verified" in out
+    assert site.answer(QUESTION) == "391"
+    page = (place / "bench/simulator/report.html").read_text()
+    assert "wrong_answers" in page
+    assert "SIMULATED" in page
+
+    again = subprocess.run(words, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "measuring" not in again.stdout  # everything is measured: nothing is touched
+    diff = ["bench", "diff", *LABELS, "--bench", str(place / "bench")]
+    said = subprocess.run(
+        [str(BIN / "slipway"), *diff], cwd=CHECKOUT, capture_output=True, text=True, timeout=60
+    ).stdout
+    assert "environment.SLIPWAY_SIM_TIMING" in said
+    assert "nothing else differs" in said
