@@ -414,6 +414,12 @@ def _longest_request(worker: Worker) -> Any:
     return given if given is not None else WORKER["checkpoint.context"](worker)
 
 
+def _longest_reserved(worker: Worker) -> Any:
+    """Tokens that decode must hold before it takes a request of full length."""
+    longest, reserved = as_number(_longest_request(worker)), as_number(_flag(worker, "num_reserved_decode_tokens"))
+    return None if longest is None or reserved is None else int(longest + reserved)
+
+
 def _batch_a_rank(worker: Worker) -> int | None:
     """Requests that one attention-DP group computes at most, when that is said."""
     asked = as_number(_given(worker, "max_running_requests"))
@@ -491,6 +497,7 @@ WORKER: Mapping[str, Callable[[Worker], Any]] = {
         as_number(_env(worker, "SGLANG_DISAGGREGATION_WAITING_TIMEOUT")) or constant("waiting_timeout_s")
     ),
     "longest_request": _longest_request,
+    "longest_reserved": _longest_reserved,
     "batch_a_rank": _batch_a_rank,
     "key_in_arguments": _key_in_arguments,
 }
