@@ -11,7 +11,6 @@ change of a real engine lasts is not shown, only what it costs in requests.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import subprocess
 import sys
@@ -28,10 +27,9 @@ sys.path.insert(0, str(ROOT))
 from tests.staging.conftest import ADDRESSES, wheelhouse_folder  # noqa: E402
 from tests.staging.lab import Lab  # noqa: E402
 from tests.staging.load import Load  # noqa: E402
-from tests.staging.pairs import make_pairs  # noqa: E402
+from tests.staging.pairs import SLOWLY, make_pairs  # noqa: E402
 from tests.staging.site import Ran, Site  # noqa: E402
 
-TIMING = json.dumps(json.dumps({"decode_ms": 40}))
 FLAG = ("--data", "worker.max_running_requests=48")
 WRONG = ("--data", "worker.env.SLIPWAY_SIM_FAULTS=wrong-answer")
 NEVER_UP = ("--data", "decode.env.SLIPWAY_SIM_FAULTS=dies-loading")
@@ -97,8 +95,8 @@ def deployed(folder: Path) -> Iterator[Site]:
     """The deployment that is changed."""
     with Lab(ADDRESSES) as lab:
         plain = Site(lab, wheelhouse_folder(), folder, {"service.restart_delay_s": 1})
-        data = {"worker.env.SLIPWAY_SIM_TIMING": TIMING, "worker.max_total_tokens": 65536}
-        site = make_pairs(plain, folder / "site", **data)
+        data = {"worker.env.SLIPWAY_SIM_TIMING": SLOWLY, "worker.max_total_tokens": 65536}
+        site = make_pairs(plain, folder / "site", data)
         ran = site.deploy()
         assert ran.rc == 0, ran.out
         yield site

@@ -30,7 +30,7 @@ from slipway.builds.recipe import recipe_named, requirements_of
 from tests.cache import cache_folder
 from tests.staging.lab import Lab, missing
 from tests.staging.lab.commands import Done
-from tests.staging.pairs import make_pairs
+from tests.staging.pairs import SLOWLY, make_pairs
 from tests.staging.site import Site, fill_wheelhouse
 
 HERE = Path(__file__).parent
@@ -175,7 +175,7 @@ def pairs(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with Lab(ADDRESSES, prefix=f"stg{os.getpid()}p") as lab:
         folder = tmp_path_factory.mktemp("pairs")
         plain = Site(lab, wheelhouse, folder, {"service.restart_delay_s": 1})
-        site = make_pairs(plain, folder / "site", rollout__confirm_s=10)
+        site = make_pairs(plain, folder / "site", {"rollout.confirm_s": 10, "worker.env.SLIPWAY_SIM_TIMING": SLOWLY})
         ran = site.deploy()
         assert ran.rc == 0, ran.out
         yield site

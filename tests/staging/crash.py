@@ -154,13 +154,16 @@ def _idle(text: str, label: str) -> bool:
     return bool(after) and "Success" not in after and not label.startswith("Verify")
 
 
-def cell(scene: Scene, number: int, blow: str) -> Cell:
-    """Hit a run at its boundary `number`, put right what was hit, let one more run come, and look."""
+def cell(scene: Scene, at: int | str, blow: str) -> Cell:
+    """Hit a run at a boundary, put right what was hit, let one more run come, and look.
+
+    at: the boundary's number, or what its line has in it.
+    """
     began, said, label = time.monotonic(), list[str](), ""
     with Watch(scene.site) if scene.serves else contextlib.nullcontext() as watch:
         process = scene.start()
         for count, label in enumerate(boundaries(process, said)):
-            if count == number:
+            if count == at or (isinstance(at, str) and at in label):
                 _hit(scene, process, blow, label)
                 break
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -169,7 +172,8 @@ def cell(scene: Scene, number: int, blow: str) -> Cell:
         _mend(scene, blow, label)
         settled = until(lambda: not _armed(scene.site), CONFIRM_S + 60, pause=0.5)
         served = not scene.serves or scene.site.answers(30)
-    done = Cell(scene.name, blow, f"{number} {label}", process.returncode, watch.outage_s if watch else 0.0)
+    label = label if isinstance(at, str) else f"{at} {label}"
+    done = Cell(scene.name, blow, label, process.returncode, watch.outage_s if watch else 0.0)
     done.problems += [] if settled else ["what was armed stayed armed"]
     done.problems += [] if served else ["what served before does not serve"]
     done.problems += [line for line in "".join(said).splitlines() if "Traceback" in line]

@@ -31,7 +31,7 @@ def scene_named(name: str, folder: Path) -> Iterator[Scene]:
 
     with Lab(ADDRESSES, prefix=f"stg{os.getpid()}{name[0]}") as lab:
         plain = Site(lab, wheelhouse_folder(), folder, {"service.restart_delay_s": 1})
-        site = make_pairs(plain, folder / "site", rollout__confirm_s=CONFIRM_S).impatient()
+        site = make_pairs(plain, folder / "site", {"rollout.confirm_s": CONFIRM_S}).impatient()
         for words in {"deploy": (), "upgrade": ((),), "rollback": ((), UPGRADE)}[name]:
             ran = site.deploy(*words)
             assert ran.rc == 0, ran.out

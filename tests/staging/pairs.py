@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import json
-import time
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 from tests.staging.lab.commands import until
 from tests.staging.site import EXAMPLE, Site
 
+# As --data: text that is JSON is quoted once more. 40 ms a token, so that requests are always under way.
+SLOWLY = json.dumps(json.dumps({"decode_ms": 40}))
 HOME = "/opt/slipway/deployments/staging"
 WORKERS = {"prefill-0": "h1", "decode-0": "h1", "prefill-1": "h2", "decode-1": "h2"}
 
 
-def make_pairs(site: Site, folder: Path, **data: object) -> Site:
-    """examples/staging with a prefill and a decode on each host. data: overrides, dots written as two underscores."""
+def make_pairs(site: Site, folder: Path, data: dict[str, object]) -> Site:
+    """examples/staging with a prefill and a decode on each host. data: overrides."""
     folder.mkdir()
     (folder / "group_vars").symlink_to(EXAMPLE.parent / "group_vars")
     inventory = folder / "inventory.py"
     text = EXAMPLE.read_text().replace('prefill = [("h1", _login)]', 'prefill = [("h1", _login), ("h2", _login)]')
     inventory.write_text(text.replace('decode = [("h2", _login)]', 'decode = [("h1", _login), ("h2", _login)]'))
-    more = {key.replace("__", "."): value for key, value in data.items()}
-    return replace(site, folder=folder, inventory=inventory, data={**site.data, **more})
+    return replace(site, folder=folder, inventory=inventory, data={**site.data, **data})
 
 
 def audit(site: Site, host: str) -> list[dict[str, str]]:
@@ -56,6 +57,12 @@ def served(site: Site, count: int = 6) -> list[str]:
     return [site.ask() for _ in range(count)]
 
 
-def wait(seconds: float) -> None:
-    """Let time pass on the hosts."""
-    time.sleep(seconds)
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """What a run has printed up to a line with `text`."""
+    said = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said += line
+        if text in line:
+            return said
+    raise AssertionError(f"it ended without {text!r}:\n{said}")

@@ -11,10 +11,16 @@ from tests.staging.site import Site
 STREAMS = 8
 
 
-def test_a_changed_flag_reaches_every_worker_and_no_request_is_lost(pairs: Site, tmp_path: Path) -> None:
+def test_a_new_flag_and_a_release_that_fails_cost_no_request(pairs: Site, tmp_path: Path) -> None:
     with Load(pairs, STREAMS, tmp_path) as load:
-        ran = pairs.deploy("--data", "worker.max_running_requests=9")
-    assert ran.rc == 0, ran.out
-    assert {name: flag_of(pairs, name) for name in WORKERS} == dict.fromkeys(WORKERS, "9")
+        changed = pairs.deploy("--data", "worker.max_running_requests=9")
+        flags = {name: flag_of(pairs, name) for name in WORKERS}
+        failed = pairs.deploy("--data", "decode.env.SLIPWAY_SIM_FAULTS=dies-loading")
+
+    assert changed.rc == 0, changed.out
+    assert flags == dict.fromkeys(WORKERS, "9")
+    assert failed.rc == 1, failed.out
+    assert "serves again, and every rung of its ladder holds" in failed.out
+    assert {name: flag_of(pairs, name) for name in WORKERS} == flags
     assert load.lost == 0, load.failures
     assert len(load.all_rows) > STREAMS * 4

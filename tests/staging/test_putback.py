@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 
 import pytest
 
-from tests.staging.pairs import WORKERS, audit, flag_of, put_back, served
+from tests.staging.pairs import WORKERS, audit, flag_of, put_back, read_until, served
 from tests.staging.site import ANSWER, Site
 
 CHANGE = ("--data", "worker.max_running_requests=5")
-
-
-def read_until(process: subprocess.Popen[str], text: str) -> str:
-    """What a run has printed up to a line with `text`."""
-    said = ""
-    assert process.stdout is not None
-    for line in process.stdout:
-        said += line
-        if text in line:
-            return said
-    raise AssertionError(f"it ended without {text!r}:\n{said}")
 
 
 def test_a_controller_that_is_killed_between_stop_and_start_leaves_what_served_before(pairs: Site) -> None:
