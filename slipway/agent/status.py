@@ -18,6 +18,7 @@ from urllib.request import ProxyHandler, build_opener
 from slipway.agent import lock, putback
 from slipway.agent.bench_metrics import gauge, parse
 
+VERIFIED = "verified.json"  # of roles/verify
 NEWEST = 5  # lines of the audit
 RELEASES = 10
 TIMEOUT_S = 5.0
@@ -66,6 +67,13 @@ def rates(url: str) -> dict[str, Any] | None:
     return found if any(value is not None for value in found.values()) else None
 
 
+def latest(kept: dict[str, Any], noted: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The last verification: the results that a router's host keeps, else what the audit says; when and result."""
+    if kept.get("when"):
+        return {"when": kept["when"], "result": "ok" if kept.get("ok") else "failed"}
+    return noted[-1] if noted else None
+
+
 def status(request: dict[str, Any]) -> dict[str, Any]:
     """Everything that was asked for."""
     folder = request["folder"]
@@ -76,7 +84,7 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "releases": releases(folder),
         "audit": lines[-NEWEST:],
-        "verify": verified[-1] if verified else None,
+        "verify": latest(putback.read(os.path.join(folder, VERIFIED)), verified),
         "lock": held if held["state"] == "held" else None,
         "armed": [one["name"] for one in armed.get("instances", [])],
         "rates": {name: rates(url) for name, url in request["workers"].items()},

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.staging.crash import BLOWS, Scene, cell, half, remains, row, undisturbed
+from tests.staging.crash import BLOWS, Scene, cell, half, hit_from_the_start, remains, row, undisturbed
 from tests.staging.crash_scenes import NAMES, scenes
 from tests.staging.pairs import WORKERS, flag_of, read_until, served
 from tests.staging.site import ANSWER, Site
@@ -57,11 +57,6 @@ def test_ctrl_c_once_ends_after_the_step_in_hand_and_puts_back_what_served(pairs
 @pytest.mark.parametrize("blow", BLOWS)
 @pytest.mark.parametrize("name", NAMES)
 def test_whatever_is_hit_at_any_boundary_the_next_run_converges(staging_machine: None, name: str, blow: str) -> None:
-    bad = []
     for scene in scenes([name]):
-        for number in undisturbed(scene):
-            scene.site.lab.reset()
-            assert not scene.serves or scene.site.answers()
-            done = cell(scene, number, blow)
-            bad += [row(done)] if done.problems else []
-    assert bad == []
+        done = [hit_from_the_start(scene, number, blow) for number in undisturbed(scene)]
+    assert [row(one) for one in done if one.problems] == []
