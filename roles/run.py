@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from roles.secrets import SecretsError, read_secrets
 from slipway.builds.locking import LockError, lock_builds
 from slipway.config.deployment import Deployment
 from slipway.converge.change import Change
+from slipway.converge.clock import clock_findings
 from slipway.converge.compare import changes_on, release_number
 from slipway.converge.limits import limit_findings
 from slipway.converge.request import state_request
@@ -197,7 +199,12 @@ def left(run: Run, name: str) -> list[Change]:
 def reread(run: Run, names: Iterable[str]) -> None:
     """Ask some hosts for their state again, without comparing."""
     requests = {name: ("state", state_request(run.plan, run.wanted[name])) for name in names}
-    run.states.update(_ask(run.hosts, requests))
+    began = time.time()
+    found = _ask(run.hosts, requests)
+    ended = time.time()
+    for name, there in found.items():
+        there["clock"] = list(clock_findings(name, there["now"], began, ended))
+    run.states.update(found)
 
 
 def live_of(run: Run) -> list[Live]:
@@ -280,6 +287,8 @@ def _show(run: Run) -> None:
     """Print what will change, with the reasons; record it where `slipway drift` asked for it."""
     pending = run.pending()
     print_limits(run, run.states)
+    for line in finding_lines([one for there in run.states.values() for one in there["clock"]]):
+        click.echo(line, err=True)
     for change in pending:
         click.echo(f"    [{change.host}] {change}", err=True)
         if change.diff and (option("dry") or option("diff")):

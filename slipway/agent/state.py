@@ -39,7 +39,7 @@ def read_state(request: dict[str, Any]) -> dict[str, Any]:
     builds: paths of builds -> absent, incomplete, complete or damaged. services: {manager, names, control} -> state,
     pid, config. ports: numbers -> who listens. users: names -> whether they exist.
     disks: paths -> free bytes. listings: folders -> their entries' names. live: instances of `deployment` that run,
-    in whichever plan, with their marks. routers: URLs -> the workers each sends to, by URL; None when it is silent.
+    in whichever plan, with their marks. now: the host's clock. routers: URLs -> the workers each sends to, by URL; None when it is silent.
     """
     return {
         "files": {
@@ -54,6 +54,7 @@ def read_state(request: dict[str, Any]) -> dict[str, Any]:
         "users": {name: user_exists(name) for name in request.get("users", [])},
         "disks": {path: free_bytes(path) for path in request.get("disks", [])},
         "listings": {path: listing(path) for path in request.get("listings", [])},
+        "now": time.time(),
         "live": live_instances(request.get("deployment", "")),
         "routers": {url: router_workers(url) for url in request.get("routers", [])},
     }
