@@ -210,13 +210,15 @@ def reread(run: Run, names: Iterable[str]) -> None:
 def live_of(run: Run) -> list[Live]:
     """What runs now, on all hosts; a process that does not say where it serves is where the plan has it."""
     planned = {(one.host, one.name): one for one in run.plan.instances}
+    routers = [known for there in run.states.values() for known in there["routers"].values() if known is not None]
     found = []
     for host, state_there in run.states.items():
         for name, marks in state_there["live"].items():
             plan = planned.get((host, name))
             role = marks.get("role") or (plan.role if plan else name.partition("-")[0])
             url = marks.get("url", plan.serves_at if plan and "role" not in marks else "")
-            found.append(Live(name, host, role, url))
+            routed = all(known.get(url, {}).get("healthy") for known in routers)
+            found.append(Live(name, host, role, url, routed))
     return found
 
 

@@ -30,7 +30,8 @@ class Traffic:
     def __init__(self, run: Run, live: Iterable[Live]) -> None:
         self.run = run
         self.routers = [one for one in run.plan.of("router") if self._answers(one)]
-        self.serving: dict[str, Live] = {one.url: one for one in live if one.url and one.role != "router"}
+        self.alive = {one.url: one for one in live if one.url and one.role != "router"}
+        self.serving = {url: one for url, one in self.alive.items() if one.routed}
         known = [run.states[one.host]["routers"][one.serves_at] for one in self.routers]
         self.bootstrap = {url: row.get("bootstrap_port") for rows in known for url, row in rows.items()}
 
@@ -38,25 +39,38 @@ class Traffic:
         return self.run.states[router.host]["routers"].get(router.serves_at) is not None
 
     def tidy(self) -> None:
-        """Routers forget workers of which nothing runs any more, and get back those that somebody left out."""
+        """Routers forget workers of which nothing runs any more."""
         for router in self.routers:
             known = set(self.run.states[router.host]["routers"][router.serves_at])
-            dead, lost = sorted(known - set(self.serving)), sorted(set(self.serving) - known)
-            if dead or lost:
-                self._tell(router, remove=dead, add=[self._spec(self.serving[url]) for url in lost])
+            dead = sorted(known - set(self.alive))
+            if dead:
+                self._tell(router, remove=dead)
+
+    def complete(self, plan: Plan) -> None:
+        """Every router has the plan's workers and no others. Raises RemoteError when one is not healthy for it."""
+        wanted = {one.serves_at: one for one in plan.serving("prefill", "decode", "unified")}
+        for router in self.routers:
+            known = self._tell(router)
+            lacking, surplus = [url for url in wanted if url not in known], [url for url in known if url not in wanted]
+            if lacking or surplus:
+                specs = [self._spec(Live(wanted[url].name, "", wanted[url].role, url)) for url in lacking]
+                self._tell(router, remove=surplus, add=specs)
+        self.serving = {url: Live(one.name, one.host, one.role, url) for url, one in wanted.items()}
 
     def leave(self, leaving: Iterable[Live], limit_s: int) -> None:
         """No router sends them anything new; then wait for what they have in hand, up to a limit. RemoteError."""
-        urls = [one.url for one in leaving if one.url in self.serving]
-        for router in self.routers if urls else ():
-            self._tell(router, remove=urls)
-        workers = [self.serving.pop(url) for url in urls]
+        workers = [one for one in leaving if one.url in self.alive]
+        for router in self.routers if workers else ():
+            self._tell(router, remove=[one.url for one in workers])
+        for one in workers:
+            self.serving.pop(one.url, None)
         self._drain(workers, limit_s)
 
     def enter(self, workers: Iterable[Instance]) -> None:
         """Every router sends to them too. Raises RemoteError when one does not take them for healthy."""
         fresh = [Live(one.name, one.host, one.role, one.serves_at) for one in workers if one.serves]
         self.serving.update({one.url: one for one in fresh})
+        self.alive.update(self.serving)
         for router in self.routers:
             self._tell(router, add=[self._spec(one) for one in fresh])
 

@@ -22,8 +22,8 @@ from slipway.rollout import Step, only_green
 
 def walk_steps(run: Run) -> list[Row]:
     """Make what runs what the run's plan says, and prove it; the rows of the whole ladder. Raises RemoteError."""
-    pending, found = rollout_changes(run), steps_of(run)
     reread(run, run.wanted)
+    pending, found = rollout_changes(run), steps_of(run)
     walk = Walk(run)
     for change in pending:
         walk.on(change.host)
@@ -82,6 +82,8 @@ class Walk:
             before_step(self.run, step)
             self._make(step)
             after_step(self.run, step)
+        if steps:
+            self.traffic.complete(self.final.plan)
 
     def on(self, host: str) -> Services:
         """The services of one host, whose manager has read its definitions."""
@@ -101,6 +103,8 @@ class Walk:
         if step.kind == "green":
             self._beside(step)
             return
+        if step.kind == "join":
+            self.traffic.complete(self.final.plan)
         if step.kind != "start":
             self._stop(step.instances)
         self._start(step.instances)

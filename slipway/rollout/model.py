@@ -26,12 +26,16 @@ class Policy:
 
 @dataclass(frozen=True)
 class Live:
-    """A process of the deployment that runs now. url: where it serves, '' for ranks above 0."""
+    """A process of the deployment that runs now. url: where it serves, '' for ranks above 0.
+
+    routed: whether the running routers send to it and take it for healthy; what runs and gets nothing serves nobody.
+    """
 
     name: str
     host: str
     role: str
     url: str
+    routed: bool = True
 
     @property
     def leader(self) -> str:

@@ -64,7 +64,7 @@ class _Order:
 
     def _standing(self, role: str) -> set[tuple[str, str]]:
         down = {(one.data.host, one.data.name) for one in self.due.values() if one.action == "start"}
-        return {(one.host, one.name) for one in self.live if one.role == role and one.url} - down
+        return {(one.host, one.name) for one in self.live if one.role == role and one.url and one.routed} - down
 
     def steps(self) -> Iterator[Step]:
         """Room is made, what is down starts, what is there already is replaced, what is left over goes."""

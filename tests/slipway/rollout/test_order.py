@@ -122,6 +122,15 @@ def test_a_worker_that_is_down_does_not_count_as_a_second(tmp_path):
     assert shape(found) == [("start", ["decode-0"], ()), ("restart", ["decode-1"], ())]
 
 
+def test_a_worker_that_no_router_sends_to_does_not_count_as_a_second_either(tmp_path):
+    plan = planned(tmp_path, FOUR, SMALL)
+    left_out = Live("decode-0", "c", "decode", "http://c:30000", routed=False)
+
+    found = steps(plan, [change(plan, "decode-1", "restart")], [*live(plan, "decode-0"), left_out], ROLLING)
+
+    assert shape(found) == [("restart", ["decode-1"], ("decode",))]
+
+
 def test_a_new_worker_serves_before_the_one_it_replaces_elsewhere_goes(tmp_path):
     plan = planned(tmp_path, FOUR, SMALL)
     before = [*live(plan, "decode-1"), Live("decode-2", "e", "decode", "http://e:30000")]
