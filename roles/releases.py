@@ -139,7 +139,8 @@ def past(run: Run, number: int) -> Run:
         for name in run.hosts
     }
     old = Run(whole, run.opened, run.facts, wanted, {}, run.hosts, notes=run.notes, past=number)
-    old.answers = json.loads(next(iter(records.values()))["known_answers"])
+    first = next(iter(records.values()))
+    old.record, old.answers = json.loads(first["plan"]), json.loads(first["known_answers"])
     refresh(old)
     _refuse_missing(old, number)
     return old

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from pyinfra.api.host import Host
 
 from roles.inventory import opened_inventory, option
 from roles.probe import Probe
-from roles.remote import BROKEN
+from roles.remote import BROKEN, execute
 from roles.secrets import SecretsError, read_secrets
 from slipway.builds.locking import LockError, lock_builds
 from slipway.config.deployment import Deployment
@@ -36,13 +36,14 @@ from slipway.converge.wanted import Wanted, wanted_on
 from slipway.finding import Finding
 from slipway.front import Opened
 from slipway.plan.facts import HostFacts, read_facts
-from slipway.plan.model import HostPlan, Plan
+from slipway.plan.model import HostPlan, Plan, to_json
 from slipway.report import finding_lines
 from slipway.rollout import (
     Green,
     Live,
     Policy,
     Step,
+    apart,
     green_of,
     replaced_workers,
     step_lines,
@@ -60,7 +61,8 @@ class Run:
     """What all roles share in one run.
 
     past: number of the release whose plan this is; 0 for the plan of the configuration. answers: the known answers
-    that were recorded with it.
+    that were recorded with it. record: its plan as recorded. before: the recorded plan of what
+    serves; None for that of the current release.
     """
 
     plan: Plan
@@ -73,6 +75,8 @@ class Run:
     notes: dict[str, Any] = field(default_factory=dict)
     past: int = 0
     answers: list[dict[str, str]] | None = None
+    before: Mapping[str, Any] | None = None
+    record: Mapping[str, Any] | None = None
 
     def here(self, role: str) -> list[Change]:
         """Changes of one role on the host that deploy.py is being executed for."""
@@ -226,7 +230,30 @@ def policy_of(run: Run) -> Policy:
     """How the rollout is to go about it; one for all hosts."""
     settings = run.deployment.hosts[0].rollout
     strategy = "rolling" if run.past and settings.strategy == "blue-green" else settings.strategy
-    return Policy(strategy, settings.skew, settings.drain_s)
+    return Policy(strategy, settings.skew, settings.drain_s, _apart(run))
+
+
+def _apart(run: Run) -> tuple[str, ...]:
+    """Why old and new workers must not meet, when both halves of pairs are to be replaced."""
+    replaced = {one.role for one in replaced_workers(run.plan, rollout_changes(run))}
+    if not replaced >= {"prefill", "decode"}:
+        return ()
+    if run.before is None:
+        run.before = _current_plan(run)
+    return apart(run.before, run.record or to_json(run.plan)) if run.before else ()
+
+
+def _current_plan(run: Run) -> Mapping[str, Any]:
+    """As the first host that has a current release recorded it; {} when none has."""
+    for host in run.plan.hosts:
+        output = execute(run.hosts[host.name], ["cat", f"{host.paths['deployment']}/current/plan.json"])
+        try:
+            found: dict[str, Any] = json.loads("\n".join(output.stdout)) if output.ok else {}
+        except ValueError:
+            found = {}
+        if found:
+            return found
+    return {}
 
 
 def steps_of(run: Run) -> tuple[Step, ...]:

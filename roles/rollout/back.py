@@ -17,6 +17,7 @@ from roles.run import RefusedError, Run, live_of, policy_of, reread, steps_of
 from roles.services import Services
 from roles.write import write_file
 from slipway.converge.change import Change
+from slipway.plan.model import to_json
 from slipway.rollout import step_lines
 
 LOG_LINES = 200
@@ -37,6 +38,7 @@ def put_back(run: Run, error: Exception) -> None:
     logger.error(f"    putting release {number} back")
     try:
         old = past(run, number)
+        old.before = to_json(run.plan)
         restore(old)
     except (RemoteError, RefusedError) as second:
         by_hand(run, number, second)

@@ -57,22 +57,29 @@ class Traffic:
                 self._tell(router, remove=surplus, add=specs)
         self.serving = {url: Live(one.name, one.host, one.role, url) for url, one in wanted.items()}
 
-    def leave(self, leaving: Iterable[Live], limit_s: int) -> None:
-        """No router sends them anything new; then wait for what they have in hand, up to a limit. RemoteError."""
-        workers = [one for one in leaving if one.url in self.alive]
-        for router in self.routers if workers else ():
-            self._tell(router, remove=[one.url for one in workers])
+    def leave(self, leaving: Iterable[Live], limit_s: int, instead: Iterable[Instance] = ()) -> None:
+        """No router sends them anything new; then wait for what they have in hand, up to a limit. RemoteError.
+
+        instead: who takes over at that moment, when old and new must not be in a router together.
+        """
+        workers, fresh = [one for one in leaving if one.url in self.alive], _live(instead)
+        for router in self.routers if workers or fresh else ():
+            self._tell(router, remove=[one.url for one in workers], add=[self._spec(one) for one in fresh])
+        self._entered(fresh)
         for one in workers:
             self.serving.pop(one.url, None)
         self._drain(workers, limit_s)
 
     def enter(self, workers: Iterable[Instance]) -> None:
         """Every router sends to them too. Raises RemoteError when one does not take them for healthy."""
-        fresh = [Live(one.name, one.host, one.role, one.serves_at) for one in workers if one.serves]
+        fresh = _live(workers)
+        self._entered(fresh)
+        for router in self.routers if fresh else ():
+            self._tell(router, add=[self._spec(one) for one in fresh])
+
+    def _entered(self, fresh: Iterable[Live]) -> None:
         self.serving.update({one.url: one for one in fresh})
         self.alive.update(self.serving)
-        for router in self.routers:
-            self._tell(router, add=[self._spec(one) for one in fresh])
 
     def started(self, router: Instance) -> None:
         """A router that was started has its workers by its command line."""
@@ -145,3 +152,8 @@ class Traffic:
                 f"    {one.name} still has {counts[one.url]} request(s) after rollout.drain_s {limit_s} s: it is told "
                 "to stop, and cut when its own drain_s is over too"
             )
+
+
+def _live(instances: Iterable[Instance]) -> list[Live]:
+    """Those that serve, as what runs."""
+    return [Live(one.name, one.host, one.role, one.serves_at) for one in instances if one.serves]

@@ -72,6 +72,7 @@ class Walk:
         self.policy = policy_of(run)
         self.services: dict[str, Services] = {}
         self.traffic = Traffic(self.run, live_of(run))
+        self.held: list[Instance] = []  # a second set that takes over when the first leaves
 
     def walk(self, steps: Sequence[Step]) -> None:
         """All of them."""
@@ -96,7 +97,8 @@ class Walk:
         began = time.monotonic()
         if step.outage:
             logger.warning(f"    OUTAGE of {' and '.join(step.outage)} begins: no other serves")
-        self.traffic.leave(step.leaving, self.policy.drain_s)
+        self.traffic.leave(step.leaving, self.policy.drain_s, self.held)
+        self.held = []
         if step.kind == "remove":
             self._remove(step)
             return
@@ -126,6 +128,9 @@ class Walk:
         rows = climb_router(ladder_of(self.run, plan, self.run.wanted), self.green.router)
         show(rows)
         self._hold(rows)
+        if self.policy.apart:
+            self.held = workers
+            return
         self.traffic.enter(workers)
         self.prove_routers()
 

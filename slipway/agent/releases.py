@@ -113,7 +113,8 @@ def put(place: str, texts: dict[str, str]) -> None:
     for name, text in texts.items():
         path = os.path.join(place, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
+        mode = 0o600 if name.startswith("evidence/") else 0o644  # logs are for who may read the journal
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -39,7 +39,8 @@ def read_state(request: dict[str, Any]) -> dict[str, Any]:
     builds: paths of builds -> absent, incomplete, complete or damaged. services: {manager, names, control} -> state,
     pid, config. ports: numbers -> who listens. users: names -> whether they exist.
     disks: paths -> free bytes. listings: folders -> their entries' names. live: instances of `deployment` that run,
-    in whichever plan, with their marks. now: the host's clock. routers: URLs -> the workers each sends to, by URL; None when it is silent.
+    in whichever plan, with their marks. now: the host's clock. routers: URLs -> the workers each sends to, by URL;
+    None when it is silent.
     """
     return {
         "files": {

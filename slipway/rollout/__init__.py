@@ -1,6 +1,7 @@
 """The rollout: in which order what runs becomes what the plan says, without losing a request. Pure."""
 
 from .green import Green, green_of, only_green, with_green, with_room
+from .mixing import apart
 from .model import Live, Policy, Step
 from .order import due_instances, replaced_workers, steps
 from .shown import step_lines
@@ -10,6 +11,7 @@ __all__ = [
     "Live",
     "Policy",
     "Step",
+    "apart",
     "due_instances",
     "green_of",
     "only_green",

@@ -17,11 +17,13 @@ class Policy:
 
     strategy: 'rolling', 'recreate' or 'blue-green'. skew: how many workers of one role may be out at the same time.
     drain_s: seconds that a worker's running requests are waited for once the routers send it nothing new.
+    apart: why old and new workers must not serve beside one another; () when they may.
     """
 
     strategy: str
     skew: int
     drain_s: int
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

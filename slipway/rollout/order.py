@@ -1,7 +1,8 @@
 """In which order instances are started, restarted and removed, and what must go together.
 
 Prefill comes before the decodes that hold state on it, one worker of a role at a time where the role has a second;
-those that have no second go together, in one announced outage instead of several. Routers come last, when all that
+those that have no second go together, in one announced outage instead of several, and so do all when old and new must
+not meet. Routers come last, when all that
 they are given to wait for is there.
 """
 
@@ -128,7 +129,7 @@ class _Order:
 
     def _groups(self, serving: list[list[Instance]]) -> Iterator[list[list[Instance]]]:
         """Workers that go together."""
-        if self.policy.strategy == "recreate" or self.green:
+        if self.policy.strategy == "recreate" or self.policy.apart or self.green:
             yield from [serving] if serving else []
             return
         lonely = [ranks for ranks in serving if len(self.standing[ranks[0].role]) < 2]

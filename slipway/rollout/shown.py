@@ -22,6 +22,8 @@ def step_lines(steps: Sequence[Step], policy: Policy) -> list[str]:
         return []
     total = len(steps)
     lines = [f"rollout in {total} step{'s' * (total > 1)}, strategy {policy.strategy}:"]
+    if policy.apart:
+        lines.append(f"  old and new workers must not serve beside one another: {'; '.join(policy.apart)}")
     for number, step in enumerate(steps, 1):
         lines.append(f"  {number}. {_places(step)}: {WORDS[step.kind]}{_limit(step, policy)}")
         if step.outage:

@@ -1,0 +1,61 @@
+"""Old and new workers that must not meet are not rolled one by one."""
+
+import pytest
+
+from slipway.plan.model import to_json
+from slipway.rollout import Policy, apart, step_lines, steps
+from slipway.rollout.mixing import _table
+from slipway.rules import known_ids
+from tests.slipway.plan.site import planned
+from tests.slipway.rollout.test_order import FOUR, SMALL, change, live, shape
+
+
+def plans(folder, before, after):
+    folders = folder / "before", folder / "after"
+    for place in folders:
+        place.mkdir()
+    one, other = (planned(place, FOUR, {**SMALL, **more}) for place, more in zip(folders, (before, after), strict=True))
+    return one, other, apart(to_json(one), to_json(other))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ({"worker": {"tp": 8, "page_size": 32}}, {"worker": {"tp": 8, "page_size": 64}},
+         "page_size 32 or 64 (page-size-differs)"),
+        ({}, {"worker": {"tp": 8, "kv_cache_dtype": "fp8_e4m3"}},
+         "kv_cache_dtype fp8_e4m3 or unset (kv-dtype-differs)"),
+        ({}, {"engine": {"version": "0.5.23"}}, "release 0.5.18 or 0.5.23 (engine-release-differs)"),
+        ({}, {"model": {**SMALL["model"], "host_path": "/models/other"}}, "(checkpoint-differs)"),
+        ({}, {"worker": {"tp": 8, "env": {"SGLANG_DSV4_KV_LAYOUT": "x"}}},
+         "SGLANG_DSV4_KV_LAYOUT unset or x (kv-layout-differs)"),
+    ],
+)  # fmt: skip
+def test_what_must_agree_within_a_pair_keeps_old_and_new_apart(tmp_path, before, after, reason):
+    _, _, reasons = plans(tmp_path, before, after)
+
+    assert any(reason in one for one in reasons), reasons
+
+
+def test_what_each_may_have_for_itself_does_not(tmp_path):
+    more = {"worker": {"tp": 8, "max_running_requests": 7, "env": {"A": "b"}}}
+
+    assert plans(tmp_path, {}, more)[2] == ()
+
+
+def test_they_go_together_in_one_announced_outage_with_the_reason(tmp_path):
+    _, plan, reasons = plans(tmp_path, {}, {"worker": {"tp": 8, "page_size": 64}})
+    policy = Policy("rolling", 1, 60, reasons)
+    changes = [change(plan, one.name, "restart") for one in plan.of("prefill", "decode")]
+
+    found = steps(plan, changes, live(plan), policy)
+
+    assert shape(found) == [("restart", ["prefill-0", "prefill-1", "decode-0", "decode-1"], ("prefill", "decode"))]
+    assert "must not serve beside one another: page_size" in step_lines(found, policy)[1]
+
+
+def test_every_reason_is_a_rule_that_is_there():
+    table = _table()
+    named = {*table["settings"].values(), *table["environment"].values(), table["release"], table["checkpoint"]}
+
+    assert named <= known_ids()
