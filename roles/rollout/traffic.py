@@ -13,10 +13,12 @@ from typing import Any
 
 from pyinfra import logger
 
+from roles.ladder import ladder_of
 from roles.remote import RemoteError, ask_agent
 from roles.run import Run
 from slipway.plan.model import Instance, Plan
 from slipway.rollout import Live
+from slipway.verify.subjects import url_of
 
 WORKER_TYPES = {"unified": "regular"}  # what smg calls the roles
 POLL_S = 0.5
@@ -29,20 +31,26 @@ class Traffic:
 
     def __init__(self, run: Run, live: Iterable[Live]) -> None:
         self.run = run
-        self.routers = [one for one in run.plan.of("router") if self._answers(one)]
+        asking = ladder_of(run).asking
+        self.access = {"key": asking.key, "ca": asking.ca}
+        answers = {one.name: self._listed(one) for one in run.plan.of("router")}
+        self.routers = [one for one in run.plan.of("router") if answers[one.name] is not None]
+        self.known: dict[str, Mapping[str, Any]] = {name: rows for name, rows in answers.items() if rows is not None}
         self.alive = {one.url: one for one in live if one.url and one.role != "router"}
         self.serving = {url: one for url, one in self.alive.items() if one.routed}
-        known = [run.states[one.host]["routers"][one.serves_at] for one in self.routers]
-        self.bootstrap = {url: row.get("bootstrap_port") for rows in known for url, row in rows.items()}
+        self.bootstrap = {url: row["bootstrap_port"] for rows in self.known.values() for url, row in rows.items()}
 
-    def _answers(self, router: Instance) -> bool:
-        return self.run.states[router.host]["routers"].get(router.serves_at) is not None
+    def _listed(self, router: Instance) -> Mapping[str, Any] | None:
+        """The workers that a router has; None when it does not run."""
+        try:
+            return self._tell(router)
+        except RemoteError:
+            return None
 
     def tidy(self) -> None:
         """Routers forget workers of which nothing runs any more."""
         for router in self.routers:
-            known = set(self.run.states[router.host]["routers"][router.serves_at])
-            dead = sorted(known - set(self.alive))
+            dead = sorted(set(self.known[router.name]) - set(self.alive))
             if dead:
                 self._tell(router, remove=dead)
 
@@ -107,7 +115,7 @@ class Traffic:
 
     def _tell(self, router: Instance, **what: Any) -> Mapping[str, Any]:
         host, plan = self.run.hosts[router.host], self.run.plan.host(router.host)
-        request = {"url": router.serves_at, "timeout_s": TOLD_S, **what}
+        request = {"url": url_of(router), "timeout_s": TOLD_S, **self.access, **what}
         output = ask_agent(host, plan, "router", request=request)
         try:
             answer: dict[str, Any] = json.loads(output.stdout[-1])

@@ -123,7 +123,7 @@ class Walk:
             self.on(name).ready()
         self._start(step.instances)
         workers = list(self.green.workers.values())
-        self._hold(climb_workers(ladder_of(self.run), workers))
+        self._hold(climb_workers(ladder_of(self.run, light=True), workers))
         plan = only_green(self.final.plan, self.green)
         rows = climb_router(ladder_of(self.run, plan, self.run.wanted), self.green.router)
         show(rows)

@@ -1,7 +1,8 @@
 """Tells a running router which workers it has. usage: router < REQUEST, JSON; prints one JSON line.
 
 url: the router's. remove: URLs of workers that get no new request. add: workers, each {url, worker_type,
-bootstrap_port}, and of those the router waits until they are healthy. timeout_s: for all of it.
+bootstrap_port}, and of those the router waits until they are healthy. timeout_s: for all of it. key: its API key, ''
+for none. ca: a certificate in PEM that its own is checked against; without one its own is not checked.
 Answers {"workers": {url: {"role", "healthy", "load", "bootstrap_port"}}, "error": ""}.
 
 As smg 1.13.0 was seen to behave: a removal is a job that marks the worker, sleeps drain_settle_secs (5 by default) and
@@ -14,9 +15,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import sys
 import time
-from typing import Any
+from typing import Any, Optional
 from urllib.parse import urlsplit
 
 POLL_S = 0.05
@@ -29,17 +31,26 @@ class RouterError(Exception):
 class Router:
     """One router's HTTP interface, until a deadline."""
 
-    def __init__(self, url: str, timeout_s: float) -> None:
-        self.url = url
+    def __init__(self, url: str, timeout_s: float, key: str = "", ca: Optional[str] = None) -> None:  # noqa: UP045
+        self.url, self.ca = url, ca
+        self.head = {"Authorization": f"Bearer {key}"} if key else {}
         self.end = time.monotonic() + timeout_s
+
+    def connection(self) -> http.client.HTTPConnection:
+        """A fresh one: the router may have been restarted since the last."""
+        parts = urlsplit(self.url)
+        if parts.scheme != "https":
+            return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+        context = ssl.create_default_context(cadata=self.ca) if self.ca else ssl._create_unverified_context()  # noqa: S323
+        return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=10, context=context)
 
     def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON of one request. Raises RouterError when there is no answer."""
-        parts = urlsplit(self.url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+        connection = self.connection()
         data = json.dumps(body).encode() if body is not None else None
+        head = {**self.head, "Content-Type": "application/json"} if data else self.head
         try:
-            connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+            connection.request(method, path, data, head)
             with connection.getresponse() as response:
                 text = response.read().decode("utf-8", "replace")
                 return response.status, json.loads(text or "{}")
@@ -87,7 +98,7 @@ class Router:
 
 def told(request: dict[str, Any]) -> dict[str, Any]:
     """Do what is asked for; the router's list afterwards, or why not."""
-    router = Router(request["url"], request.get("timeout_s", 30))
+    router = Router(request["url"], request.get("timeout_s", 30), request.get("key", ""), request.get("ca"))
     try:
         for url in request.get("remove", []):
             router.remove(url)
