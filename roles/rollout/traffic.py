@@ -36,6 +36,7 @@ class Traffic:
         answers = {one.name: self._listed(one) for one in run.plan.of("router")}
         self.routers = [one for one in run.plan.of("router") if answers[one.name] is not None]
         self.known: dict[str, Mapping[str, Any]] = {name: rows for name, rows in answers.items() if rows is not None}
+        self.later: set[str] = set()  # routers that are to be restarted yet
         self.alive = {one.url: one for one in live if one.url and one.role != "router"}
         self.serving = {url: one for url, one in self.alive.items() if one.routed}
         self.bootstrap = {url: row["bootstrap_port"] for rows in self.known.values() for url, row in rows.items()}
@@ -57,7 +58,7 @@ class Traffic:
     def complete(self, plan: Plan) -> None:
         """Every router has the plan's workers and no others. Raises RemoteError when one is not healthy for it."""
         wanted = {one.serves_at: one for one in plan.serving("prefill", "decode", "unified")}
-        for router in self.routers:
+        for router in self.provable():
             known = self._tell(router)
             lacking, surplus = [url for url in wanted if url not in known], [url for url in known if url not in wanted]
             if lacking or surplus:
@@ -72,7 +73,8 @@ class Traffic:
         """
         workers, fresh = [one for one in leaving if one.url in self.alive], _live(instead)
         for router in self.routers if workers or fresh else ():
-            self._tell(router, remove=[one.url for one in workers], add=[self._spec(one) for one in fresh])
+            fitting = [self._spec(one) for one in fresh if self._fits(router, one.role)]
+            self._tell(router, remove=[one.url for one in workers], add=fitting)
         self._entered(fresh)
         for one in workers:
             self.serving.pop(one.url, None)
@@ -82,8 +84,24 @@ class Traffic:
         """Every router sends to them too. Raises RemoteError when one does not take them for healthy."""
         fresh = _live(workers)
         self._entered(fresh)
-        for router in self.routers if fresh else ():
-            self._tell(router, add=[self._spec(one) for one in fresh])
+        for router in self.routers:
+            fitting = [self._spec(one) for one in fresh if self._fits(router, one.role)]
+            if fitting:
+                self._tell(router, add=fitting)
+
+    def _fits(self, router: Instance, role: str) -> bool:
+        """A router that runs in the mode of an earlier plan takes no worker of a role that this one brought."""
+        roles = {row["role"] for row in self.known.get(router.name, {}).values()}
+        return router.name not in self.later or WORKER_TYPES.get(role, role) in roles
+
+    def unfit(self) -> list[Instance]:
+        """Routers that cannot send to all that the plan has before they are restarted."""
+        roles = {one.role for one in self.run.plan.serving("prefill", "decode", "unified")}
+        return [one for one in self.routers if not all(self._fits(one, role) for role in roles)]
+
+    def provable(self) -> list[Instance]:
+        """Routers that are as the plan has them; others run their old configuration until they are restarted."""
+        return [one for one in self.routers if one.name not in self.later]
 
     def _entered(self, fresh: Iterable[Live]) -> None:
         self.serving.update({one.url: one for one in fresh})
@@ -91,6 +109,7 @@ class Traffic:
 
     def started(self, router: Instance) -> None:
         """A router that was started has its workers by its command line."""
+        self.later.discard(router.name)
         if router not in self.routers:
             self.routers.append(router)
 

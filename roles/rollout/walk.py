@@ -73,11 +73,13 @@ class Walk:
         self.services: dict[str, Services] = {}
         self.traffic = Traffic(self.run, live_of(run))
         self.held: list[Instance] = []  # a second set that takes over when the first leaves
+        self.down: dict[str, float] = {}  # roles that nobody serves, and since when
 
     def walk(self, steps: Sequence[Step]) -> None:
         """All of them."""
         if steps:
             self.traffic.tidy()
+        self.traffic.later = {one.name for step in steps if step.kind == "router" for one in step.instances}
         for number, step in enumerate(steps, 1):
             logger.info(f"    step {number} of {len(steps)}: {step.kind} {', '.join(step.names)}{_why(step)}")
             before_step(self.run, step)
@@ -94,9 +96,7 @@ class Walk:
         return self.services[host]
 
     def _make(self, step: Step) -> None:
-        began = time.monotonic()
-        if step.outage:
-            logger.warning(f"    OUTAGE of {' and '.join(step.outage)} begins: no other serves")
+        self._begin_outage(step)
         self.traffic.leave(step.leaving, self.policy.drain_s, self.held)
         self.held = []
         if step.kind == "remove":
@@ -105,15 +105,26 @@ class Walk:
         if step.kind == "green":
             self._beside(step)
             return
-        if step.kind == "join":
-            self.traffic.complete(self.final.plan)
         if step.kind != "start":
             self._stop(step.instances)
         self._start(step.instances)
         self._enter(step)
-        if step.outage:
-            logger.warning(f"    OUTAGE of {' and '.join(step.outage)} over: {time.monotonic() - began:.1f} s")
+        if step.kind in ("router", "join"):
+            self.traffic.complete(self.final.plan)
+        self._end_outage()
         self.prove_routers()
+
+    def _begin_outage(self, step: Step) -> None:
+        if step.outage:
+            logger.warning(f"    OUTAGE of {' and '.join(step.outage)} begins: no other serves")
+        self.down.update({role: time.monotonic() for role in step.outage if role not in self.down})
+
+    def _end_outage(self) -> None:
+        """It is over when each role of the plan is served, through routers that are as the plan has them."""
+        if self.down and self._complete() and not self.traffic.unfit():
+            lasted = time.monotonic() - min(self.down.values())
+            logger.warning(f"    OUTAGE of {' and '.join(self.down)} over: {lasted:.1f} s")
+            self.down = {}
 
     def _beside(self, step: Step) -> None:
         """The second set is proven by all that comes through its own router, before it gets any other traffic."""
@@ -157,7 +168,7 @@ class Walk:
     def prove_routers(self) -> None:
         """The rungs of every router, against the workers that are to get traffic now."""
         ladder = ladder_of(self.run, self.traffic.as_it_stands(), self.run.wanted, light=True)
-        for router in self.traffic.routers if self._complete() else ():
+        for router in self.traffic.provable() if self._complete() else ():
             self._hold(climb_router(ladder, router))
 
     def settle(self, seen: set[str]) -> None:

@@ -2,8 +2,8 @@
 
 Prefill comes before the decodes that hold state on it, one worker of a role at a time where the role has a second;
 those that have no second go together, in one announced outage instead of several, and so do all when old and new must
-not meet. Routers come last, when all that
-they are given to wait for is there.
+not meet. Routers come when all that they are given to wait for is there, and before what goes: they may send to it
+until then.
 """
 
 from __future__ import annotations
@@ -73,9 +73,11 @@ class _Order:
         yield from self._removals([*self.missing, *early])
         yield from self._starts()
         yield from self._restarts()
-        yield from self._removals([one for one in self.gone if one not in early])
         yield from self._join()
         yield from self._routers()
+        planned = {one.role for one in self.plan.instances}
+        self.standing = {role: serving for role, serving in self.standing.items() if role in planned}
+        yield from self._removals([one for one in self.gone if one not in early])
 
     # ---- what comes and goes
 

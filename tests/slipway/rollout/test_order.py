@@ -167,6 +167,23 @@ def test_the_last_of_a_role_that_goes_is_an_outage(tmp_path):
     assert shape(found) == [("remove", [], ("decode",)), ("start", ["decode-0"], ())]
 
 
+def test_a_router_of_another_mode_is_restarted_before_the_workers_of_the_old_one_go(tmp_path):
+    plan = planned(tmp_path, {"unified": ["c"], "router": ["a"]}, SMALL)
+    before = [Live("prefill-0", "a", "prefill", "http://a:30000"), Live("decode-0", "b", "decode", "http://b:30000"),
+              Live("router-0", "a", "router", "http://127.0.0.1:8000")]  # fmt: skip
+    changes = [removal("prefill-0", "a"), removal("decode-0", "b"), change(plan, "unified-0", "start"),
+               change(plan, "router-0", "restart")]  # fmt: skip
+
+    found = steps(plan, changes, before, ROLLING)
+
+    assert [(step.kind, step.names, step.outage) for step in found] == [
+        ("start", ("unified-0",), ()),
+        ("router", ("router-0",), ("router",)),
+        ("remove", ("prefill-0",), ()),
+        ("remove", ("decode-0",), ()),
+    ]
+
+
 def test_what_was_left_over_without_a_process_is_removed_too(tmp_path):
     plan = planned(tmp_path, FOUR, SMALL)
 
