@@ -5,13 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.asking import Asking
 from tests.e2e.conftest import QUESTION
-from tests.e2e.site import port_here
 from tests.e2e.test_verify import faulty
-
-SLOWER = json.dumps({"decode_ms": 20})  # so that requests are always under way
-ASKED = {"worker.env": {"SLIPWAY_SIM_TIMING": SLOWER}}
 
 
 @pytest.fixture
@@ -94,49 +89,3 @@ def test_a_flag_changes_in_the_order_that_was_shown_and_the_release_before_is_pu
     assert unknown.rc != 0
     has(unknown, "release=999: there is no such release", "nothing was changed")
     assert "Traceback" not in unknown.out
-
-
-def test_workers_come_and_go_without_a_lost_request_or_a_restart_of_the_router(settled):
-    two = {**ASKED, "decode.instances": 2}
-    assert settled.deploy(**ASKED).rc == 0
-    router = settled.pids()["router-0"]
-
-    with Asking(settled.ports["router.port"]) as asking:
-        more = settled.deploy(**two)
-        changed = settled.deploy(**two, **{"decode.max_running_requests": 7})
-        fewer = settled.deploy(**ASKED, **{"decode.max_running_requests": 7})
-
-    for done in (more, changed, fewer):
-        assert done.rc == 0, done.out
-        assert "OUTAGE" not in done.out, done.out
-    has(changed, "step 1 of 2: restart decode-0", "step 2 of 2: restart decode-1")
-    has(fewer, "step 1 of 1: remove decode-1")
-    assert asking.lost == []
-    assert asking.asked > 20
-    assert settled.pids()["router-0"] == router
-    assert set(settled.pids()) == {"prefill-0", "decode-0", "router-0"}
-
-
-def test_a_second_set_serves_while_a_single_pair_is_replaced(settled):
-    green = {**ASKED, "rollout.strategy": "blue-green", "rollout.green_port": port_here(21940)}
-    assert settled.deploy(**ASKED).rc == 0
-    before = settled.pids()
-
-    with Asking(settled.ports["router.port"]) as asking:
-        done = settled.deploy(**green, **{"worker.max_running_requests": 7})
-
-    assert done.rc == 0, done.out
-    has(done, "step 1 of 3: green prefill-0-green, decode-0-green, router-0-green", "router-0-green known-answers",
-        "step 2 of 3: restart prefill-0, decode-0", "step 3 of 3: remove")  # fmt: skip
-    assert "OUTAGE" not in done.out
-    assert asking.lost == []
-    assert asking.asked > 10
-    after = settled.pids()
-    assert set(after) == set(before)
-    assert {name for name in after if after[name] != before[name]} == {"prefill-0", "decode-0"}
-    assert not list((home(settled) / "services").glob("*green*"))
-    wrong = faulty(settled, "worker", "wrong-answer", **{"rollout.strategy": "blue-green",
-                                                         "rollout.green_port": port_here(21940)})  # fmt: skip
-    assert wrong.rc == 1, wrong.out
-    has(wrong, "router-0-green, rung known-answers", "serves again")
-    assert settled.pids() == after
