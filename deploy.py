@@ -10,6 +10,7 @@ from roles.rollout.deploy import record, rollout
 from roles.router.deploy import router
 from roles.run import current
 from roles.verify.deploy import verify
+from roles.verify.periodic import periodic
 from roles.worker.deploy import worker
 
 run = current()  # facts of all hosts, the plan, and what will change; errors end the run here
@@ -23,5 +24,6 @@ worker(run)
 router(run)
 rollout(run)  # from here on, what serves is touched
 verify(run)
+periodic(run)
 record(run)  # only what was proven becomes the current release
 prune(run)  # builds that no release refers to, beyond host.builds_kept

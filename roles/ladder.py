@@ -22,7 +22,7 @@ from pyinfra import logger
 from pyinfra.api.host import Host
 
 from roles.asking import asking_of
-from roles.logs import log_rows
+from roles.logs import hint, log_marks, log_rows
 from roles.remote import ask_agent
 from roles.run import Run
 from roles.services import Services
@@ -33,6 +33,7 @@ from slipway.verify import subjects
 from slipway.verify.rungs import lenient
 from slipway.verify.subjects import WORKERS, Asking
 
+SETTLING = ("readiness", "workers", "completion")  # rungs that wait until all have found each other
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -86,11 +87,12 @@ def climb(ladder: Ladder) -> list[Row]:
     rows = climb_workers(ladder, ladder.plan.of(*WORKERS))
     if not all(row.ok for row in rows):
         return rows
+    marks = settled_marks(ladder)
     for router in ladder.plan.of("router"):
         rows += climb_router(ladder, router)
         rows += climb_from_here(ladder, router) if all(row.ok for row in rows) else []
     rows += climb_again(ladder, rows)
-    return rows + climb_logs(ladder, rows)
+    return rows + climb_logs(ladder, marks)
 
 
 def climb_workers(ladder: Ladder, instances: Iterable[Instance]) -> list[Row]:
@@ -121,16 +123,24 @@ def climb_again(ladder: Ladder, rows: Iterable[Row]) -> list[Row]:
     return _ask_all(ladder, asked)
 
 
-def climb_logs(ladder: Ladder, rows: Sequence[Row]) -> list[Row]:
-    """What the logs say of it all: a line that is known to be bad behind answers that are right."""
-    wanted = ladder.asking.rungs("logs")
-    routers = ladder.plan.of("router")
-    if not wanted or not routers or ladder.asking.light:
+def settled_marks(ladder: Ladder) -> dict[str, Any]:
+    """Where each log ends once all have found each other, which a first completion shows, whatever becomes of it."""
+    if not ladder.asking.rungs("logs"):
+        return {}
+    for router in ladder.plan.of("router"):
+        settings = ladder.deployment.host(router.host).router
+        subject = subjects.router_subject(ladder.asking, ladder.wanted[router.host], router, settings)
+        _ask(ladder, router, {**subject, "rungs": [name for name in subject["rungs"] if name in SETTLING]})
+    return log_marks(ladder, ladder.plan.instances)
+
+
+def climb_logs(ladder: Ladder, marks: Mapping[str, Any]) -> list[Row]:
+    """What the logs say of it all: a known-bad line behind answers that are right. marks: of settled_marks."""
+    wanted, routers = ladder.asking.rungs("logs"), ladder.plan.of("router")
+    if not wanted or not routers:
         return []
-    names = [row.rung for row in rows]
-    since = rows[names.index("completion") :] if "completion" in names else []
     settle = subjects.settle_s(ladder.deployment.host(routers[0].host).router)
-    found = log_rows(ladder, ladder.plan.instances, sum(row.seconds for row in since), settle)
+    found = log_rows(ladder, ladder.plan.instances, marks, settle)
     warns = "logs" in lenient(wanted, ladder.asking.settings.rungs)
     return [Row(**{**row, "ok": row["ok"] or warns}, warning=warns and not row["ok"]) for row in found]
 
@@ -182,9 +192,13 @@ def explain(ladder: Ladder, rows: Iterable[Row]) -> None:
 
 
 def _show_log(ladder: Ladder, instance: Instance) -> None:
+    service = Services(ladder, instance.host)
     logger.error(f"    last lines of {instance.name} on {instance.host}:")
-    for line in Services(ladder, instance.host).last_lines(instance.name, 10):
+    for line in service.last_lines(instance.name, 10):
         logger.error(f"      {line}")
+    said = hint(service, instance.name, within_s=ladder.asking.settings.log_window_s)
+    if said:
+        logger.error(f"    its log says: {said}")
 
 
 def _ask_all(ladder: Ladder, asked: Iterable[tuple[Instance, dict[str, Any]]]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import gevent
@@ -12,29 +12,48 @@ from slipway.knowledge.log_patterns import most_telling
 from slipway.logs import passing_after, verdict
 from slipway.plan.model import Instance
 
+Read = Callable[[Instance], dict[str, Any]]
+
+
+def log_marks(deployed: Deployed, instances: Iterable[Instance]) -> dict[str, Any]:
+    """Where the log of each instance ends now, to tell what comes after."""
+    found = _each(instances, lambda one: _service(deployed, one).read_log(one.name, patterns=False, max_bytes=4096))
+    return {name: read["cursor"] for name, read in found.items()}
+
 
 def log_rows(
-    deployed: Deployed, instances: Iterable[Instance], settled_s: float, settle_s: float
+    deployed: Deployed, instances: Iterable[Instance], marks: Mapping[str, Any], settle_s: float
 ) -> list[dict[str, Any]]:
     """The rung `logs` of each instance: no line since its start, or in the time that is looked back on, is known-bad.
 
-    settled_s: seconds since a completion proved that all had found each other; settle_s: how long that may take.
-    A row has rung, subject, ok, seconds and detail, as all rungs have.
+    marks: of the moment at which all had found each other; what a restart of the other side of a pair explains, at most
+    settle_s after the newest start and before that moment, is told and no error. A row has rung, subject, ok, seconds
+    and detail, as all rungs have.
     """
+    chosen = list(instances)
     window_s = deployed.deployment.hosts[0].verify.log_window_s
-    jobs = {instance.name: gevent.spawn(_read, deployed, instance, window_s) for instance in instances}
+    found = _each(chosen, lambda one: _service(deployed, one).read_log(one.name, scope="start", within_s=window_s))
+    passing_s = passing_after(found.values(), settle_s)
+    later = _each(
+        [one for one in chosen if marks.get(one.name) and found[one.name]["matches"]],
+        lambda one: _service(deployed, one).read_log(one.name, cursor=marks[one.name]),
+    )
+    return [_row(name, read, passing_s, later.get(name, {}).get("matches")) for name, read in found.items()]
+
+
+def _each(instances: Iterable[Instance], read: Read) -> dict[str, dict[str, Any]]:
+    """By name, all at once."""
+    jobs = {instance.name: gevent.spawn(read, instance) for instance in instances}
     gevent.joinall(list(jobs.values()), raise_error=True)
-    found = {name: job.value for name, job in jobs.items()}
-    passing_s = passing_after(found.values(), settled_s, settle_s)
-    return [_row(name, one, passing_s) for name, one in found.items()]
+    return {name: job.value for name, job in jobs.items()}
 
 
-def _read(deployed: Deployed, instance: Instance, window_s: int) -> dict[str, Any]:
-    return Services(deployed, instance.host).read_log(instance.name, scope="start", within_s=window_s)
+def _service(deployed: Deployed, instance: Instance) -> Services:
+    return Services(deployed, instance.host)
 
 
-def _row(name: str, found: dict[str, Any], passing_s: float) -> dict[str, Any]:
-    ok, detail = verdict(found, passing_s)
+def _row(name: str, found: dict[str, Any], passing_s: float, later: Mapping[str, Any] | None) -> dict[str, Any]:
+    ok, detail = verdict(found, passing_s, later or ())
     return {"rung": "logs", "subject": name, "ok": ok, "seconds": found.get("seconds", 0.0), "detail": detail}
 
 

@@ -69,6 +69,7 @@ def _guarded(state: Any, host: Host, run: Run) -> bool:
 def _remove(host: Host, run: Run) -> None:
     plan, services = run.plan.host(host.name), Services(run, host.name)
     ensure_agent(host, plan)
+    _end_check(services)
     for name in _instances(run, services):
         logger.info(f"{host.print_prefix}stopping {name}")
         services.forget(name)
@@ -83,12 +84,22 @@ def _remove(host: Host, run: Run) -> None:
     check(host, ["rm", "-rf", "--one-file-system", *doomed])
 
 
+def _end_check(services: Services) -> None:
+    """Periodic verification first: it would start again what it is made of."""
+    listed = _lines(execute(services.host, ["ls", services.manager.folder]))
+    if set(services.manager.check_names) & set(listed):
+        for words in services.manager.check_stop():
+            execute(services.host, words)
+
+
 def _instances(run: Run, services: Services) -> list[str]:
     """What has a definition on the host, in the plan or not; the router first, so that no request is cut short."""
     prefix, suffix = f"slipway-{run.plan.deployment}-", services.manager.file_name("").rpartition(".")[2]
     listed = _lines(execute(services.host, ["ls", services.manager.folder]))
     found = [
-        name[len(prefix) :].rpartition(".")[0] for name in listed if name.startswith(prefix) and name.endswith(suffix)
+        name[len(prefix) :].rpartition(".")[0]
+        for name in listed
+        if name.startswith(prefix) and name.endswith(suffix) and name not in services.manager.check_names
     ]
     return sorted(found, key=lambda name: not name.startswith("router"))
 

@@ -13,16 +13,20 @@ from typing import Any
 from pyinfra import logger
 from pyinfra.api.host import Host
 
+from roles.asking import asking_of
 from roles.jobs import Job, start, watch
 from roles.remote import BROKEN, RemoteError, agent_command, broken, check, ensure_agent, execute, privileges
 from roles.run import Run
 from roles.write import write_rows
 from slipway.plan.model import HostPlan, Instance
 from slipway.plan.paths import instance_tmp
+from slipway.verify.subjects import url_of
 
 RAMP_S = 2.0  # the load begins so much before the profiler
 TAIL_S = 3.0  # and ends so much after
 WRITE_S = 600.0  # an engine with many GPUs writes its traces for minutes
+# An API key goes to the load by its environment, and to that by a file which is gone at once.
+WITH_KEY = 'SLIPWAY_LOAD_KEY=$(cat "$0") && rm -f "$0" && export SLIPWAY_LOAD_KEY && exec "$@"'
 LARGEST = 2_000_000_000  # bytes of traces that are fetched
 
 
@@ -44,7 +48,6 @@ def record(run: Run, wish: Wish) -> tuple[dict[str, int], dict[str, Any]]:
     loader = _load_job(run, wish)
     recorder = _record_job(run, wish)
     client, plan = run.hosts[loader[0]], run.plan.host(loader[0])
-    ensure_agent(client, plan)
     start(client, plan, loader[1])
     time.sleep(RAMP_S)
     worker, here = run.hosts[wish.worker.host], run.plan.host(wish.worker.host)
@@ -62,22 +65,42 @@ def _load_job(run: Run, wish: Wish) -> tuple[str, Job]:
     routers = run.plan.of("router")
     entry = routers[0] if routers else wish.worker
     plan = run.plan.host(entry.host)
+    ensure_agent(run.hosts[entry.host], plan)
     served = next(host.checkpoint.served_name for host in run.plan.hosts if host.checkpoint)
     duration = RAMP_S + wish.seconds + TAIL_S
-    words = ["--url", entry.serves_at, "--model", served, "--streams", str(wish.streams), "--duration", f"{duration:g}"]
+    words = [
+        "--url",
+        url_of(entry),
+        "--insecure",
+        "--model",
+        served,
+        "--streams",
+        str(wish.streams),
+        "--duration",
+        f"{duration:g}",
+    ]
     command = agent_command(plan, "load", *words, "--input", "128", "--output", "64")
     folder = f"{plan.paths['jobs']}/profile-load-{run.plan.deployment}"
+    secret = asking_of(run, run.plan).key
+    if secret:
+        write_rows(run.hosts[entry.host], {"files": [_private(f"{folder}.key", secret)]})
+        command = ["sh", "-c", WITH_KEY, f"{folder}.key", *command]
     return entry.host, Job("load", folder, _key(), command)
 
 
+def _private(path: str, text: str) -> dict[str, str]:
+    """A file that only its owner reads, and that who reads it removes."""
+    return {"path": path, "text": text, "mode": "600", "user": ""}
+
+
 def _record_job(run: Run, wish: Wish) -> Job:
-    """The job on the worker's host; what it is asked is in a file that only its owner reads and that it removes."""
+    """The job on the worker's host; what it is asked, the API key among it, is in a private file."""
     host, plan = run.hosts[wish.worker.host], run.plan.host(wish.worker.host)
     ensure_agent(host, plan)
     folder = f"{plan.paths['jobs']}/profile-{run.plan.deployment}"
     request = {
-        "url": wish.worker.serves_at,
-        "key": "",
+        "url": url_of(wish.worker),
+        "key": asking_of(run, run.plan).key,
         "folder": trace_folder(run, wish.worker),
         "user": plan.user,
         "seconds": wish.seconds,
@@ -85,7 +108,7 @@ def _record_job(run: Run, wish: Wish) -> Job:
         "timeout_s": WRITE_S,
     }
     path = f"{folder}.json"
-    write_rows(host, {"files": [{"path": path, "text": json.dumps(request), "mode": "600", "user": ""}]})
+    write_rows(host, {"files": [_private(path, json.dumps(request))]})
     return Job("profiler", folder, _key(), agent_command(plan, "profile", path))
 
 

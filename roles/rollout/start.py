@@ -17,6 +17,7 @@ from roles.services import Services
 from slipway.knowledge.log_patterns import matchers
 from slipway.plan.model import Instance
 from slipway.startup import Course, Look, begun, failure, is_up, progress, seen
+from slipway.verify.subjects import url_of
 
 POLL_S = 1.0
 SAY_EVERY_S = 5.0
@@ -64,7 +65,7 @@ class Watch:
             "service": {"manager": manager.kind, "name": manager.service(instance.name), "control": manager.control},
             "address": instance.address,
             "ports": dict(instance.ports),
-            "url": instance.serves_at,
+            "url": url_of(instance),
             "timeout_s": HEALTH_TIMEOUT_S,
             "log": {**log, **fresh, "within_s": elapsed + SLACK_S},
         }

@@ -14,11 +14,12 @@ from pyinfra.api import deploy, operation
 
 from roles.remote import RemoteError, ask_agent, ensure_agent
 from roles.run import Run
-from roles.services import worker_question
-from roles.status.records import history_lines, rate_words, recent_lines
+from roles.services import Services, worker_question
+from roles.status.records import history_lines, logged_words, rate_words, recent_lines
 from slipway.plan.model import Instance
 
 HEALTH_TIMEOUT_S = 20
+LOG_BYTES = 512 * 1024  # the end of a log is enough for its newest throughput
 
 
 @deploy("Status")
@@ -80,7 +81,16 @@ def _instance(run: Run, instance: Instance, rates: dict[str, Any] | None) -> str
     since = service.get("since")
     uptime = f"up {_duration(time.time() - since)}" if since else ""
     parts = [f"  {instance.name:<12}", f"{service['state']:<9}", f"pid {service['pid']:<8}", f"{uptime:<12}"]
-    return " ".join([*parts, _health(run, instance), instance.serves_at, *rate_words(rates)])
+    return " ".join(
+        [*parts, _health(run, instance), instance.serves_at, *(rate_words(rates) or _logged(run, instance))]
+    )
+
+
+def _logged(run: Run, instance: Instance) -> list[str]:
+    if instance.role == "router":
+        return []
+    found = Services(run, instance.host).read_log(instance.name, scope="start", max_bytes=LOG_BYTES)
+    return logged_words(found["throughput"])
 
 
 def _health(run: Run, instance: Instance) -> str:

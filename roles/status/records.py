@@ -27,9 +27,24 @@ def recent_lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"would be put back by the host itself unless confirmed: {', '.join(told['armed'])}"
     if told["verify"]:
         yield f"last verified {told['verify']['when']}: {told['verify']['result']}"
+    if told["periodic"]:
+        yield _periodic(told["periodic"])
     last = told["audit"][-1] if told["audit"] else None
     if last:
         yield f"last done {_done(last)}"
+
+
+def _periodic(found: Mapping[str, Any]) -> str:
+    how = f"all {found['rungs']} rungs hold" if found["ok"] else f"NOT WELL, {'; '.join(found['bad'])[:200]}"
+    return f"periodic verification {found['age_s']:.0f} s ago: {how}"
+
+
+def logged_words(throughput: Mapping[str, Any] | None) -> list[str]:
+    """A worker's throughput by its own log, for those that serve no metrics."""
+    if not throughput:
+        return []
+    ago = f", {throughput['age_s']:.0f} s ago" if throughput["age_s"] is not None else ""
+    return [f"{throughput['value']:.0f} tokens/s by its log{ago}"]
 
 
 def _done(line: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from roles.audit import note_all
 from roles.ladder import Ladder, Row, climb, explain, ladder_of, show, table
 from roles.remote import RemoteError, ensure_agent, upload
 from roles.run import Run
+from roles.verify.periodic import leave_request
 from roles.verify.summary import print_at_exit
 
 _lock = BoundedSemaphore(1)
@@ -67,7 +68,16 @@ def _climb(run: Run) -> bool:
     if proven:
         answers = next((dict(row.answers) for row in rows if row.answers), {})
         print_at_exit(run.plan, str(run.opened.inventory), answers)
+        _leave_request(ladder, run)
     return proven
+
+
+def _leave_request(ladder: Ladder, run: Run) -> None:
+    """Periodic verification asks from now on what was just proven."""
+    try:
+        leave_request(run, ladder.asking)
+    except RemoteError as error:
+        logger.warning(f"    periodic verification goes on with what it asked before: {error}")
 
 
 def _agents(ladder: Ladder) -> list[Row]:

@@ -43,8 +43,9 @@ def read(request: dict[str, Any]) -> dict[str, Any]:
 
     source: {"kind": "file", "path"} or {"kind": "journal", "unit"}. cursor: of an earlier answer, to read on from
     there. scope "start": only the newest start of the instance. within_s: nothing older than this. lines: how many
-    of the last ones to answer. patterns: rows with id, kind, severity, pattern and block. sealed: environment files
-    whose values are masked. max_bytes, max_lines: the newest of these are read.
+    of the last ones to answer. patterns: rows with id, kind, severity, pattern and block. without: a pattern of lines
+    that are no news. sealed: environment files whose values are masked. max_bytes, max_lines: so much of the newest is
+    read.
     Answers: lines, last (the last line that says something), new (how many lines there were), starts (how often the
     instance was started in them), up_s (seconds since it was started or said to be ready, None when neither is seen),
     matches {id: {count, kind, severity, line, age_s}} of the newest line of each, throughput {value, age_s}, cursor,
@@ -59,7 +60,8 @@ def read(request: dict[str, Any]) -> dict[str, Any]:
     ages = [age(when, now) for when, text in found if START.match(text)]
     ready = answer["matches"].get("ready", {}).get("age_s")
     answer["up_s"] = min((one for one in [*ages, ready] if one is not None), default=None)
-    texts = [text for _, text in wanted if text.strip() and not START.match(text)]
+    without = re.compile(request["without"]) if request.get("without") else START
+    texts = [text for _, text in wanted if text.strip() and not START.match(text) and not without.search(text)]
     answer["new"] = len(texts)
     answer["last"] = conceal(telling(texts))[:LONGEST]
     answer["lines"] = [conceal(text)[:LONGEST] for text in texts[len(texts) - request.get("lines", 0) :]]

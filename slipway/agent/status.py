@@ -2,9 +2,9 @@
 
 folder: the deployment's. workers: {name: url} of those that serve here.
 Answers releases (about.json of the newest, the current one marked), audit (its newest lines), verify (the newest line
-that tells of a verification), lock (who is changing the deployment, and since how many seconds nothing was heard of
-it), armed (what would be put back by itself) and rates ({name: {gen_throughput, running, queued}}, null where a
-worker does not tell). Standard library only, Python 3.9+.
+that tells of a verification), periodic (what periodic verification last found, and how long ago), lock (who is changing
+the deployment, and since how many seconds nothing was heard of it), armed (what would be put back by itself) and rates
+({name: {gen_throughput, running, queued}}, null where a worker does not tell). Standard library only, Python 3.9+.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
@@ -74,6 +75,15 @@ def latest(kept: dict[str, Any], noted: list[dict[str, Any]]) -> dict[str, Any] 
     return noted[-1] if noted else None
 
 
+def periodic(path: str) -> dict[str, Any] | None:
+    """What periodic verification last found; None where there is none."""
+    last = putback.read(path)
+    if "when" not in last:
+        return None
+    bad = [f"{row['subject']} {row['rung']}: {row['detail']}" for row in last["rows"] if not row["ok"]]
+    return {"ok": last["ok"], "age_s": round(time.time() - last["when"], 1), "bad": bad, "rungs": len(last["rows"])}
+
+
 def status(request: dict[str, Any]) -> dict[str, Any]:
     """Everything that was asked for."""
     folder = request["folder"]
@@ -86,6 +96,7 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
         "audit": lines[-NEWEST:],
         "verify": latest(putback.read(os.path.join(folder, VERIFIED)), verified),
         "lock": held if held["state"] == "held" else None,
+        "periodic": periodic(os.path.join(folder, "verify", "last.json")),
         "armed": [one["name"] for one in armed.get("instances", [])],
         "rates": {name: rates(url) for name, url in request["workers"].items()},
     }

@@ -20,6 +20,7 @@ from slipway.agent.logs import read
 from slipway.agent.state import service_states
 
 PORT_TIMEOUT_S = 5.0
+OWN = r'"(?:GET|HEAD) /(?:health|health_generate|readiness|model_info)[ ?]'  # lines that looking makes
 
 
 def look(instance: dict[str, Any], patterns: list[dict[str, Any]]) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def look(instance: dict[str, Any], patterns: list[dict[str, Any]]) -> dict[str, 
         "port_open": opened,
         "health": status,
         "health_detail": detail,
-        "log": read({**instance["log"], "patterns": patterns}),
+        "log": read({**instance["log"], "patterns": patterns, "without": OWN}),
     }
 
 

@@ -161,6 +161,7 @@ class VerifySettings:
     reference_tolerance: float
     accuracy: Mapping[str, Any]
     json: str | None
+    every_s: int
 
 
 @dataclass(frozen=True)

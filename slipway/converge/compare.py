@@ -16,6 +16,7 @@ from slipway.plan.model import Files, HostPlan, Plan, to_json
 from slipway.plan.preflight import missing_packages
 
 from .change import Action, Change, text_diff
+from .checks import check_changes
 from .due import due_services, replaced_folders
 from .request import agent_path, build_ids
 from .wanted import Wanted
@@ -44,7 +45,8 @@ def changes_on(plan: Plan, wanted: Wanted, facts: HostFacts, state: State, relea
         *_stale(plan, wanted, state),
     ]
     recorded = _release(plan, host, state, release) if release else ()
-    return [*found, *due_services(plan, wanted, state, found), *recorded]
+    due = [*due_services(plan, wanted, state, found), *check_changes(wanted, state, found)]
+    return [*found, *due, *recorded]
 
 
 def as_replaced(wanted: Wanted, state: State) -> State:
@@ -203,7 +205,7 @@ def _overrides(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
 def _stale(plan: Plan, wanted: Wanted, state: State) -> Iterator[Change]:
     """Instances that an earlier plan had here and this one has not."""
     prefix, manager = f"slipway-{plan.deployment}-", wanted.manager
-    current = {manager.file_name(instance.name) for instance in plan.on(wanted.host.name)}
+    current = {*(manager.file_name(one.name) for one in plan.on(wanted.host.name)), *manager.check_names}
     for name in state["listings"].get(manager.folder, []):
         if name.startswith(prefix) and name not in current and name.endswith((".service", ".conf")):
             instance = name[len(prefix) :].rpartition(".")[0]

@@ -49,8 +49,9 @@ def _workers(plan: Plan, router: Instance, known: Mapping[str, Any] | None) -> I
 
 def _reload(wanted: Wanted, state: State, before: list[Change]) -> Iterator[Change]:
     """Definitions that the manager has not read are read, though no process may need to be started anew."""
-    written = any(change.subject.startswith(f"{wanted.manager.folder}/") for change in before)
-    due = any(service.get("reload_due") for service in state["services"].values())
+    folder, check = f"{wanted.manager.folder}/", wanted.manager.check  # that one is written, and read, later
+    written = any(change.subject.startswith(folder) and change.role != "verify" for change in before)
+    due = any(service.get("reload_due") for name, service in state["services"].items() if name != check)
     if wanted.manager.reads_again and (written or due):
         reason = "definitions change" if written else "definitions changed since they were read"
         yield Change(wanted.host.name, "rollout", "reload", "service definitions", reason)

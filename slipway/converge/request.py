@@ -44,7 +44,8 @@ def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
 
 def _services(plan: Plan, wanted: Wanted) -> list[str]:
     names = [wanted.manager.service(instance.name) for instance in plan.on(wanted.host.name)]
-    return [*names, *wanted.manager.companions] if names else []
+    checks = [wanted.manager.check] if wanted.host.verify_every_s else []
+    return [*names, *wanted.manager.companions, *checks] if names else []
 
 
 def _checkpoint(host: HostPlan) -> dict[str, dict[str, list[Any]]]:

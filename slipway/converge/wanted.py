@@ -51,7 +51,7 @@ def wanted_on(plan: Plan, name: str, secrets: Secrets | None = None) -> Wanted:
     host = plan.host(name)
     manager = manager_of(host, plan.deployment)
     instances = plan.on(name)
-    files: list[RenderedFile] = list(manager.host_files(instances)) if instances else []
+    files: list[RenderedFile] = [*manager.host_files(instances), *manager.check_files()] if instances else []
     configs, reads, marks = {}, {}, {}
     for instance in instances:
         own = manager.instance_files(instance)
@@ -116,7 +116,7 @@ def _folders(plan: Plan, host: HostPlan, owner: str) -> tuple[Folder, ...]:
     if host.manager == "supervisor":
         folders += [Folder(host.paths["supervisor"], owner, "755")]
         folders += [Folder(f"{host.paths['supervisor']}/programs", owner, "755")]
-    written = [host.paths["cache"], host.paths["logs"]]
+    written = [host.paths["cache"], host.paths["logs"], *([host.paths["verify"]] if host.verify_every_s else [])]
     written += [instance_tmp(host.paths, plan.deployment, instance.name) for instance in plan.on(host.name)]
     written += sorted({f"{host.paths['cache']}/{instance.build}" for instance in plan.on(host.name)})
     return (*folders, *(Folder(path, host.user, "755") for path in written))

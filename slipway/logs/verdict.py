@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from slipway.knowledge.log_patterns import most_telling, passing
@@ -11,11 +11,11 @@ from slipway.knowledge.log_patterns import most_telling, passing
 Found = Mapping[str, Any]
 
 
-def verdict(found: Found, passing_s: float = math.inf) -> tuple[bool, str]:
+def verdict(found: Found, passing_s: float = math.inf, later: Container[str] = ()) -> tuple[bool, str]:
     """Whether the rung `logs` holds, and why: errors fail it, warnings and notes are told.
 
-    found: the answer of slipway/agent/logs.py. passing_s: lines older than this that a restart of the other side of a
-    pair explains are told only.
+    found: the answer of slipway/agent/logs.py. passing_s: what is older than this, and is explained by a restart of the
+    other side of a pair, is told only - unless it is in `later`, which was seen after both sides had found each other.
     """
     if found.get("error"):
         return False, str(found["error"])
@@ -23,7 +23,7 @@ def verdict(found: Found, passing_s: float = math.inf) -> tuple[bool, str]:
     errors = {
         name: match
         for name, match in alarms.items()
-        if match["severity"] == "error" and not (passing(name) and (match["age_s"] or 0.0) > passing_s)
+        if match["severity"] == "error" and (name in later or not _passed(name, match, passing_s))
     }
     if errors:
         return False, _worst(errors)
@@ -33,14 +33,17 @@ def verdict(found: Found, passing_s: float = math.inf) -> tuple[bool, str]:
     return True, f"{lines}{beyond}, none known-bad" + (f"; of note: {', '.join(told)}" if told else "")
 
 
-def passing_after(found: Iterable[Found], settled_s: float, settle_s: float) -> float:
-    """Seconds of age beyond which trouble between the two sides of a pair belongs to their last restart.
+def _passed(name: str, match: Mapping[str, Any], passing_s: float) -> bool:
+    return passing(name) and (match["age_s"] or 0.0) >= passing_s
 
-    found: what was read of all instances. settled_s: how long ago it was proven that they had found each other again.
-    settle_s: how long that may take after the newest of them was up.
+
+def passing_after(found: Iterable[Found], settle_s: float) -> float:
+    """Seconds of age from which on trouble between the two sides of a pair belongs to their last restart.
+
+    found: what was read of all instances. settle_s: how long they may take to find each other, once the newest is up.
     """
     newest = min((one["up_s"] for one in found if one.get("up_s") is not None), default=math.inf)
-    return max(settled_s, newest - settle_s)
+    return max(0.0, newest - settle_s)
 
 
 def _worst(errors: Mapping[str, Any]) -> str:

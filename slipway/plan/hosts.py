@@ -49,10 +49,9 @@ def plan_host(
     """Everything that lies on one host beside its instances. series: None when nobody has read it."""
     recipe = engine_recipe(host.engine)
     paths = host_paths(host_root(host, facts), host.deployment)
-    manager = _manager(host, facts)
+    manager, simulated = _manager(host, facts), host.engine.kind == "simulator"
     architecture = (machine.hardware.machine if machine.hardware else "") or facts.machine
     asked = _engine_asked(host, facts, recipe, architecture, (series, files, locks))
-    simulated = host.engine.kind == "simulator"
     return HostPlan(
         name=host.name,
         address=address,
@@ -66,6 +65,7 @@ def plan_host(
         system_libraries=recipe.system_libraries if recipe and host.workers and not simulated else {},
         restart_delay_s=host.service.restart_delay_s,
         hardware=machine.hardware.describe() if machine.hardware else "",
+        verify_every_s=host.verify.every_s if "router" in host.roles else 0,
     )
 
 

@@ -108,7 +108,7 @@ class Decision:
 class HostPlan:
     """What one host gets. paths: the folders of DESIGN's host layout, by name. hardware: in a few words.
 
-    wheels: what travels from the controller, by build.
+    wheels: what travels from the controller, by build. verify_every_s: between two periodic verifications; 0: none.
     """
 
     name: str
@@ -123,6 +123,7 @@ class HostPlan:
     system_libraries: Mapping[str, str]
     restart_delay_s: int
     hardware: str
+    verify_every_s: int = 0
     wheels: Mapping[str, Files] = field(default_factory=dict)
 
 

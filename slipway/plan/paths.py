@@ -37,6 +37,7 @@ def host_paths(root: str, deployment: str) -> dict[str, str]:
         "releases": f"{home}/releases",
         "cache": f"{home}/cache",
         "logs": f"{home}/logs",
+        "verify": f"{home}/verify",
         "supervisor": f"{root}/supervisor",
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slipway.bundle import agent_digest
 from slipway.plan.model import HostPlan, Instance
 from slipway.render import render
 
@@ -87,6 +88,33 @@ class Manager(ABC):
     def reads_again(self) -> bool:
         """Whether the manager keeps definitions in memory until it is told to read them again."""
         return False
+
+    @abstractmethod
+    def check_files(self) -> list[RenderedFile]:
+        """What periodic verification is made of; empty where none is wanted."""
+
+    @property
+    @abstractmethod
+    def check(self) -> str:
+        """The service that periodic verification runs by."""
+
+    @property
+    @abstractmethod
+    def check_names(self) -> tuple[str, ...]:
+        """Names of its definitions in `folder`, wanted or not."""
+
+    @abstractmethod
+    def check_start(self) -> list[list[str]]:
+        """Start it anew by its definition, now and at boot."""
+
+    @abstractmethod
+    def check_stop(self) -> list[list[str]]:
+        """Stop it for good; the files are removed by the caller."""
+
+    def check_command(self) -> list[str]:
+        """What it runs."""
+        agent = f"{self.host.paths['agent']}/{agent_digest()}.pyz"
+        return [self.host.python, agent, "periodic", self.host.paths["verify"]]
 
     def override_folders(self, instances: tuple[Instance, ...]) -> list[str]:  # noqa: ARG002 - as for enable
         """Folders in which somebody may have overridden what we wrote, without editing it."""

@@ -58,6 +58,30 @@ class Supervisor(Manager):
         """supervisord's own configuration."""
         return [self._file(f"{self.home}/supervisord.conf", "supervisord.conf.j2", "host")]
 
+    def check_files(self) -> list[RenderedFile]:
+        """A program that looks, sleeps, and looks again."""
+        if not self.host.verify_every_s:
+            return []
+        return [self._file(f"{self.folder}/{self.check_names[0]}", "check.conf.j2", "verify")]
+
+    @property
+    def check(self) -> str:
+        """The program."""
+        return self.service("verify")
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """Its definition."""
+        return (self.file_name("verify"),)
+
+    def check_start(self) -> list[list[str]]:
+        """update replaces a changed program, and starts a new one."""
+        return [self._ctl("reread"), self._ctl("update", self.check), self._ctl("restart", self.check)]
+
+    def check_stop(self) -> list[list[str]]:
+        """Stop and take out."""
+        return [self._ctl("stop", self.check), self._ctl("remove", self.check)]
+
     def _ctl(self, *words: str) -> list[str]:
         return [f"{self.build}/supervisorctl", "-c", f"{self.home}/supervisord.conf", *words]
 

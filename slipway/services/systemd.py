@@ -58,6 +58,35 @@ class Systemd(Manager):
         """The target."""
         return [self._file(f"{self.folder}/{self.target}", "deployment.target.j2", "worker", instances=instances)]
 
+    def check_files(self) -> list[RenderedFile]:
+        """A timer and the service that it starts."""
+        if not self.host.verify_every_s:
+            return []
+        names = zip(self.check_names, ("check.service.j2", "check.timer.j2"), strict=True)
+        return [self._file(f"{self.folder}/{name}", template, "verify") for name, template in names]
+
+    @property
+    def check(self) -> str:
+        """The timer."""
+        return f"slipway-{self.deployment}-verify.timer"
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """Service and timer."""
+        return (self.service("verify"), self.check)
+
+    def check_start(self) -> list[list[str]]:
+        """A timer that runs keeps its old pace until it is started anew."""
+        return [*self.reload(), ["systemctl", "enable", "--quiet", self.check], ["systemctl", "restart", self.check]]
+
+    def check_stop(self) -> list[list[str]]:
+        """The timer, then what it may have started."""
+        return [["systemctl", "disable", "--quiet", "--now", self.check], ["systemctl", "stop", self.service("verify")]]
+
+    def root_in_home(self) -> bool:
+        """Whether ROOT lies where home folders do."""
+        return self.host.paths["root"].startswith(HOMES)
+
     def writable(self, instance: Instance) -> list[str]:
         """The folders that an instance writes: its build's caches and its temporary files."""
         return [

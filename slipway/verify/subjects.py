@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slipway.config.deployment import RouterSettings, VerifySettings
@@ -18,6 +18,7 @@ WORKERS = ("prefill", "decode", "unified")
 TLS_FLAGS = ("--ssl-certfile", "--tls-cert-path")
 # Never taken to a comparison: what they hold is secret, or means another thing on each host.
 NOT_COMPARED = ("api_key", "admin_api_key", "ssl_keyfile_password")
+PERIODIC_ANSWERS = 5  # known answers that the periodic check asks for
 PACE = ("first_token_s", "token_ms")
 SIZES = ("max_tokens", "burst", "mixed", "repeats", "long_tokens", "context_tokens", "pairs", *PACE)
 
@@ -147,6 +148,21 @@ def _pointless(asking: Asking) -> list[str]:
     """Rungs that nothing was given for."""
     left_out = [] if asking.reference else ["reference"]
     return left_out if asking.accuracy else [*left_out, "accuracy"]
+
+
+def periodic_subject(asking: Asking, instance: Instance, router: RouterSettings) -> dict[str, Any]:
+    """A router as the periodic check sees it: as the service's user, who may ask no manager, and with few answers."""
+    light = replace(asking, light=True, known=asking.known[:PERIODIC_ANSWERS], accuracy=None, reference=None)
+    settle = settle_s(router)
+    subject = {
+        "name": instance.name,
+        "url": url_of(instance),
+        "timeout_s": asking.settings.request_timeout_s,
+        "key": asking.key,
+        "ca": asking.ca,
+    }
+    rungs = light.rungs("router", _pointless(light))
+    return _with_rungs(light, rungs, settle, {**subject, **_asked(light, settle)})
 
 
 def controller_subject(asking: Asking, instance: Instance) -> dict[str, Any]:

@@ -133,3 +133,11 @@ def test_the_program_answers_one_json_line(log):
     )
 
     assert json.loads(done.stdout)["lines"] == ["hello"]
+
+
+def test_lines_that_looking_itself_makes_are_no_news(log):
+    log.write_text('[2026-11-29 22:37:21] loading\n[2026-11-29 22:37:22] INFO: x - "GET /health HTTP/1.1" 503\n')
+
+    found = reading(log, without='"GET /health')
+
+    assert (found["new"], found["last"]) == (1, "[2026-11-29 22:37:21] loading")

@@ -153,12 +153,14 @@ def test_what_a_restart_of_the_other_side_explains_is_told_and_no_error():
 
     assert verdict(passed, passing_s=20.0) == (True, "9 line(s) read, none known-bad; of note: prefill-lost (1)")
     assert not verdict(passed, passing_s=40.0)[0]
+    assert not verdict(passed, passing_s=20.0, later={"prefill-lost": {}})[0]
     assert "watchdog" in verdict(found, passing_s=20.0)[1]
 
 
 def test_trouble_long_after_the_last_restart_is_never_passed_over():
     founds = [{"up_s": 3000.0}, {"up_s": 40.0}, {"up_s": None}]
 
-    assert passing_after(founds, settled_s=10.0, settle_s=25.0) == 15.0
-    assert passing_after(founds[:1], settled_s=10.0, settle_s=25.0) == 2975.0
-    assert passing_after([], settled_s=10.0, settle_s=25.0) == float("inf")
+    assert passing_after(founds, settle_s=25.0) == 15.0
+    assert passing_after(founds, settle_s=60.0) == 0.0
+    assert passing_after(founds[:1], settle_s=25.0) == 2975.0
+    assert passing_after([], settle_s=25.0) == float("inf")
