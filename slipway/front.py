@@ -191,6 +191,11 @@ def _wheelhouses(folder: Path, deployment: Deployment) -> dict[str, Files | str]
     return {path: _read_wheelhouse(folder, path) for path in sorted(paths)}
 
 
+def files_of(place: Path) -> Files:
+    """The files of a folder, by its manifest."""
+    return Files(str(place), _manifest(place))
+
+
 def _read_wheelhouse(folder: Path, path: str) -> Files | str:
     place = next((base / path for base in (folder, project_root()) if (base / path).is_dir()), None)
     return Files(str(place), _manifest(place)) if place else f"engine.wheelhouse {path}: no such folder"

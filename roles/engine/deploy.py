@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyinfra.api.host import Host
 
 from roles import jobs
 from roles.artefact import send
+from roles.engine.fan_out import downloaded
 from roles.remote import RemoteError, agent_command, check, execute, upload
 from roles.run import Run
 from roles.steps import read_back
@@ -23,6 +24,7 @@ from slipway.builds.recipe import Build, BuildPatch, recipe_named
 from slipway.bundle import agent_bundle
 from slipway.converge.change import Change
 from slipway.knowledge.flags import FlagList
+from slipway.plan.facts import oldest_glibc
 from slipway.plan.model import HostPlan, to_json
 from slipway.plan.wheelhouse import digest_of
 
@@ -30,41 +32,46 @@ BUILD_DEADLINE_S = 3600.0
 
 
 @dataclass(frozen=True)
-class Unit:
-    """What runs a build: its user and environment, and the rules that its operator waived."""
+class Around:
+    """What is said of a host's builds beside the plan: their user, the environment that each is run in by its id, the
+    rules that the operator waived, who downloads, and the oldest C library of all hosts."""
 
-    user: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
-    waived: tuple[str, ...] = ()
+    user: str
+    env: Mapping[str, Mapping[str, str]]
+    waived: tuple[str, ...]
+    download: str
+    glibc: str
 
 
 @deploy("Engine")
 def engine(run: Run) -> None:
     """Install every build that the plan wants here and that is not complete."""
-    plan, waived = run.host_plan, tuple(run.opened.deployment.host(run.host_plan.name).waive)
-    units = {one.build: Unit(plan.user, _gated(one.env), waived) for one in reversed(run.plan.on(plan.name))}
-    builds(name="Install the builds", plan=plan, units=units, changes=run.here("engine"))
+    settings, plan = run.opened.deployment.host(current_host.name), run.host_plan
+    env = {one.build: _gated(one.env) for one in reversed(run.plan.on(plan.name))}
+    oldest = oldest_glibc(run.facts.values())
+    around = Around(plan.user, env, tuple(settings.waive), settings.engine.download, oldest)
+    builds(name="Install the builds", plan=plan, around=around, changes=run.here("engine"))
 
 
 @operation()
-def builds(plan: HostPlan, units: Mapping[str, Unit], changes: list[Change]) -> Generator[Any, None, None]:
-    """Make the builds named by `changes`, side by side. units: what runs each build, by its id.
+def builds(plan: HostPlan, around: Around, changes: list[Change]) -> Generator[Any, None, None]:
+    """Make the builds named by `changes`, side by side. around: what else is known of the host.
 
-    Example: `builds(name="Install the builds", plan=run.host_plan, units={}, changes=run.here("engine"))`.
+    Example: `builds(name="Install the builds", plan=run.host_plan, around=around, changes=run.here("engine"))`.
     """
     if not changes:
         current_host.noop("every build is complete")
         return
-    yield FunctionCommand(_install, (plan, units, [change.data for change in changes]), {})
+    yield FunctionCommand(_install, (plan, around, [change.data for change in changes]), {})
     yield FunctionCommand(read_back, (changes,), {})
 
 
-def _install(state: Any, host: Host, plan: HostPlan, units: Mapping[str, Unit], names: list[str]) -> bool:
+def _install(state: Any, host: Host, plan: HostPlan, around: Around, names: list[str]) -> bool:
     try:
         if plan.simulator in names:
             _place_simulator(host, plan)
         wanted = [build for build in plan.builds if build.id in names]
-        made = [_job(host, plan, build, units.get(build.id, Unit())) for build in wanted]
+        made = [_job(host, plan, build, around) for build in wanted]
         for job in made:
             jobs.forget_ended(host, plan, job)
             jobs.start(host, plan, job)
@@ -92,9 +99,11 @@ def learn_flags(host: Host, path: str, build: Build, folder: Path) -> None:
         logger.info(f"{host.print_prefix}the flags of SGLang {build.version} are learnt: {folder}")
 
 
-def _sources(host: Host, plan: HostPlan, build: Build) -> dict[str, str | None]:
+def _sources(host: Host, plan: HostPlan, build: Build, around: Around) -> dict[str, str | None]:
     """Where the build's packages come from; the wheels that travel are on the host afterwards."""
     wheels = plan.wheels.get(build.id)
+    if wheels is None and around.download == "controller" and build.locked and not build.git:
+        wheels = downloaded(host, build, around.glibc)
     if wheels is None:
         return dict(to_json(build.sources))
     folder = f"{plan.paths['root']}/wheelhouse/{digest_of(wheels)}"
@@ -105,20 +114,21 @@ def _sources(host: Host, plan: HostPlan, build: Build) -> dict[str, str | None]:
     return {"wheelhouse": folder}
 
 
-def _job(host: Host, plan: HostPlan, build: Build, unit: Unit) -> jobs.Job:
-    """The job that makes `build`; its request lies beside the job for whoever looks later. unit: what runs it."""
+def _job(host: Host, plan: HostPlan, build: Build, around: Around) -> jobs.Job:
+    """The job that makes `build`; its request lies beside the job for whoever looks later."""
     path = f"{plan.paths['engines']}/{build.id}"
     request = f"{plan.paths['jobs']}/{build.id}.json"
     recipe = recipe_named(build.recipe)
     content = {
         "path": path, "id": build.id, "python": plan.python, "requirements": build.requirements,
         "locked": build.locked, "imports": list(build.imports), "disk_gb": build.disk_gb,
-        "environment": dict(recipe.environment), "sources": _sources(host, plan, build), "inputs": build.inputs(),
-        "uv": f"{plan.paths['root']}/tools/uv", "distribution": recipe.distribution, "version": build.version,
+        "environment": dict(recipe.environment), "sources": _sources(host, plan, build, around),
+        "inputs": build.inputs(), "uv": f"{plan.paths['root']}/tools/uv",
+        "distribution": recipe.distribution, "version": build.version,
         "patches": [_patch(patch) for patch in build.patches], "git": to_json(build.git),
         "pip_check_known": {**recipe.pip_check_known, **dict(build.pip_check_known)}, "base": _base(build),
-        "pip": _lender(plan), "tools": [tool for tool in recipe.tools if tool.get("waived_by") not in unit.waived],
-        "service": {"user": unit.user, "env": dict(unit.env)},
+        "pip": _lender(plan), "tools": [tool for tool in recipe.tools if tool.get("waived_by") not in around.waived],
+        "service": {"user": around.user, "env": around.env[build.id]} if build.id in around.env else None,
     }  # fmt: skip
     write_rows(host, {"files": [{"path": request, "text": json.dumps(content), "mode": "644", "user": ""}]})
     command = agent_command(plan, "build", request)

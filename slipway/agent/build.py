@@ -258,7 +258,7 @@ def install_uv(request: dict[str, Any], own: str) -> str | None:
     shutil.rmtree(request["uv"], ignore_errors=True)
     steps = [
         [request["python"], "-m", "venv", request["uv"]],
-        [own[:-2] + "python", "-m", "pip", "install", "-q", "uv"],
+        [own[:-2] + "python", "-m", "pip", "install", "-q", *sources.source_flags(request["sources"]), "uv"],
     ]
     for step in steps:
         if subprocess.call(step, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):

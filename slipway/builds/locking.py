@@ -9,7 +9,7 @@ from slipway.agent.resolve import LockError, keep
 from slipway.builds.locks import KEPT, LockRequest, Locks
 from slipway.config.deployment import Deployment
 from slipway.front import Opened, kept_locks
-from slipway.plan.facts import ASSUMED, HostFacts
+from slipway.plan.facts import ASSUMED, HostFacts, oldest_glibc
 from slipway.plan.model import Files, Plan
 
 __all__ = ["LockError", "lock_builds"]
@@ -41,8 +41,7 @@ def wanted_by(plan: Plan) -> dict[LockRequest, list[str]]:
 
 def _asked(request: LockRequest, hosts: list[str], opened: Opened, facts: Mapping[str, HostFacts]) -> dict[str, object]:
     """The agent's request: for the oldest C library among the hosts, from their wheelhouse where they have one."""
-    known = {facts.get(name, ASSUMED).glibc for name in hosts} - {""}
-    oldest = min(known, key=lambda text: [int(part) for part in text.split(".")], default="")
+    oldest = oldest_glibc(facts.get(name, ASSUMED) for name in hosts)
     return {**asdict(request), "glibc": oldest, "wheelhouse": _wheelhouse(opened.deployment, hosts[0], opened.files)}
 
 

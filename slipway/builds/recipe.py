@@ -79,6 +79,7 @@ class Build:
     patches: in the order of the series, which is that in which they are applied. git: None for wheels.
     constraints: what a lock was resolved under. base: None when the build brings all its packages itself.
     pip_check_known: (package, why its own requirements are not met), beside what the recipe knows.
+    machine: architecture of the host, x86_64 or aarch64.
     wants_lock: what is to be resolved before the build can be made everywhere alike; None when it is locked.
     """
 
@@ -98,6 +99,7 @@ class Build:
     constraints: tuple[str, ...] = ()
     base: BasePython | None = None
     pip_check_known: tuple[tuple[str, str], ...] = ()
+    machine: str = "x86_64"
     wants_lock: LockRequest | None = None
 
     def inputs(self) -> dict[str, Any]:
@@ -110,6 +112,8 @@ class Build:
         data["git"] = {"url": self.git.url, "commit": self.git.commit} if self.git else None
         # Not the contents but what is known of them: the lock that is still wanted, and why gaps are right.
         del data["wants_lock"], data["pip_check_known"]
+        if self.machine == "x86_64":  # as all builds once were
+            del data["machine"]
         # What a build has not keeps out of its id, so that builds older than the key keep theirs.
         return {key: value for key, value in data.items() if value or key not in ADDED}
 
@@ -227,6 +231,7 @@ def make_build(recipe: Recipe, version: str, python: str, asked: Asked, locks: L
         constraints=asked.constraints,
         base=asked.base,
         pip_check_known=tuple(asked.pip_check_known.items()),
+        machine=asked.machine,
         wants_lock=wants,
     )
     return _named(unnamed)

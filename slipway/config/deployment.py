@@ -43,6 +43,7 @@ class EngineSettings:
     extra_index_url: str | None
     find_links: str | None
     wheelhouse: str | None
+    download: str
     lock: str | None
     constraints: tuple[str, ...]
     base_python: str | None

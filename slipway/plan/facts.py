@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,12 @@ class HostFacts:
         wanted = version or self.default_python
         fitting = [python for python in self.pythons if python.version == wanted]
         return max(fitting, key=lambda python: (python.headers, python.venv), default=None)
+
+
+def oldest_glibc(facts: Iterable[HostFacts]) -> str:
+    """The oldest C library of some hosts, such as 2.36; '' where none is known."""
+    known = {one.glibc for one in facts} - {""}
+    return min(known, key=lambda text: [int(part) for part in text.split(".")], default="")
 
 
 ASSUMED = HostFacts(

@@ -86,7 +86,7 @@ def _manager(host: HostSettings, facts: HostFacts) -> str:
 def _builds(
     host: HostSettings, facts: HostFacts, manager: str, recipe: Recipe | None, asked: Asked, locks: Locks
 ) -> tuple[Build, ...]:
-    engine, others = host.engine, Asked(asked.sources)
+    engine, others = host.engine, Asked(asked.sources, machine=asked.machine)
     python = engine.python or facts.default_python
     wanted: list[Build] = []
     if host.workers and recipe and engine.kind == "sglang":
