@@ -15,11 +15,12 @@ from typing import Any
 
 from slipway.builds.locks import KEPT, Locks
 from slipway.checkpoint import Inspection, inspect, read_checkpoint, read_folder, small_files
-from slipway.config.deployment import ROLES, Deployment, ModelSettings
+from slipway.config.deployment import ROLES, Deployment, HostSettings, ModelSettings
 from slipway.config.errors import ConfigError, InvalidConfigError
 from slipway.config.load import load
 from slipway.knowledge.flags import FlagList
 from slipway.patching.series import Series, load_series
+from slipway.patching.trying import Tried, find_wheel, tree_of, try_series
 from slipway.plan.facts import HostFacts
 from slipway.plan.hub import RECORD, HubFiles, facts_folder, hub_key, read_record
 from slipway.plan.make import Known, Made, make
@@ -37,6 +38,7 @@ class Opened:
     inventory: the file. files: the folders that are copied to hosts, by `model.path` or `engine.wheelhouse`.
     checkpoints: what was read of each checkpoint, by `model.facts` or `model.path`. connection: per host, what
     pyinfra needs. learnt: flag lists of engines that were built, by release. series: of patches. locks: of packages.
+    tried: how patches stand to the wheel in the wheelhouse, by host.
     """
 
     inventory: Path
@@ -47,6 +49,7 @@ class Opened:
     learnt: Mapping[str, FlagList]
     series: Series
     locks: Locks
+    tried: Mapping[str, Sequence[Tried]]
 
     def plan(self, facts: Mapping[str, HostFacts]) -> Plan:
         """The plan, given what is known of the hosts."""
@@ -54,7 +57,10 @@ class Opened:
 
     def make(self, facts: Mapping[str, HostFacts]) -> Made:
         """The plan with all that led to it."""
-        made = make(self.deployment, Known(facts, self.files, self.checkpoints, self.learnt, self.series, self.locks))
+        made = make(
+            self.deployment,
+            Known(facts, self.files, self.checkpoints, self.learnt, self.series, self.locks, self.tried),
+        )
         plan = with_secrets(with_wheels(made.plan, self.deployment, self.files), self.deployment)
         return replace(made, plan=plan)
 
@@ -82,7 +88,9 @@ def open_groups(inventory: Path, groups: Mapping[str, Hosts], overrides: Mapping
     checkpoints = _checkpoints(folder, deployment) | _hub_checkpoints(folder, deployment)
     series = load_series(series_folder(folder))
     locks = Locks(_named_locks(folder, deployment), kept_locks(folder))
-    return Opened(inventory, deployment, files, checkpoints, _connection(groups), _learnt(folder), series, locks)
+    tried = {host.name: found for host in deployment.hosts if (found := _tried(host, files, series))}
+    learnt = _learnt(folder)
+    return Opened(inventory, deployment, files, checkpoints, _connection(groups), learnt, series, locks, tried)
 
 
 def series_folder(folder: Path) -> Path:
@@ -235,6 +243,16 @@ def _inspected(folder: Path, path: str, whole: bool) -> Inspection | str:
         return inspect(read, place.name)
     checkpoint = read_checkpoint(read.files, read.sizes, place.name)
     return Inspection(checkpoint, {}, checkpoint.findings)
+
+
+def _tried(host: HostSettings, files: Mapping[str, Files | str], series: Series) -> list[Tried]:
+    """The host's patches on the wheel of its release, where the wheelhouse has it; nothing on git."""
+    engine, wheelhouse = host.engine, files.get(host.engine.wheelhouse or "")
+    if not host.workers or not engine.patches or engine.git or not isinstance(wheelhouse, Files):
+        return []
+    wheel = find_wheel([Path(wheelhouse.source)], "sglang", engine.version)
+    patches = [patch for patch in series.patches if patch.id in engine.patches]
+    return try_series(patches, tree_of(wheel, "sglang"), engine.version) if wheel else []
 
 
 def _named_locks(folder: Path, deployment: Deployment) -> dict[str, str | None]:

@@ -6,7 +6,8 @@ pip_check_known (package: why its requirements are not met); and base, a Python 
 python, packages (name: version that it must bring), cuda_majors. service: user and environment of what runs the build;
 tools: compilers that it needs at run time. Standard library only, Python 3.9+.
 sources.wheelhouse is a folder on this host with all wheels; it is removed once the build is complete.
-A build that is not complete is removed and made anew; a complete one is never touched.
+A build that is not complete is removed and made anew; a complete one is never touched, and one that was changed since
+is made anew beside it, which then takes its place.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from slipway.agent.patch_git import clone, patch_checkout
 from slipway.agent.patch_tree import Applied, Patch, PatchError
 from slipway.agent.state import build_state, fingerprint, free_bytes, stamp
 
+MAKING = ".making"  # where a damaged build is made anew, beside it
+MOST_OF_A_SCRIPT = 64 * 1024
 # What holds this program: the bundle, or a checkout.
 OURSELVES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SITE = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
@@ -49,23 +52,63 @@ class BuildError(Exception):
 
 
 def build(request: dict[str, Any]) -> None:
-    """Make the build unless it is complete. Raises BuildError."""
+    """Make the build unless it is complete. Raises BuildError; what was complete before stays as it was then."""
     path, began = request["path"], time.time()
-    if build_state(path)["kind"] == "complete":
+    kind = build_state(path)["kind"]
+    if kind == "complete":
         clear_wheelhouse(request)
         say(f"{request['id']} is complete")
         return
     check_disk(path, request["disk_gb"])
     check_base(request)
-    set_aside(path)
-    os.makedirs(path, mode=0o755)
+    work = path + MAKING if kind == "damaged" else path
+    for left in (path + MAKING, *([path] if work == path else [])):
+        shutil.rmtree(left, ignore_errors=True)
+    make({**request, "path": work}, began)
+    if work != path:
+        take_place(work, path)
+    clear_wheelhouse(request)
+    say(f"{request['id']} is complete after {time.time() - began:.0f} s")
+
+
+def make(request: dict[str, Any], began: float) -> None:
+    """The build at request.path, whole. Raises BuildError."""
+    os.makedirs(request["path"], mode=0o755)
     install(request)
     applied = patched(request)
     request = {**request, "imports": [*request["imports"], *[name for one in applied for name in one.modules()]]}
     gate(request)
+    if request["path"].endswith(MAKING):
+        rename_inside(request["path"], request["path"][: -len(MAKING)])
     record(request, time.time() - began, applied)
-    clear_wheelhouse(request)
-    say(f"{request['id']} is complete after {time.time() - began:.0f} s")
+
+
+def rename_inside(work: str, path: str) -> None:
+    """Programs of an environment name it in their first line: give them the place that it is going to have."""
+    for folder in (os.path.join(work, "venv/bin"), os.path.join(work, "venv")):
+        for name in os.listdir(folder):
+            full = os.path.join(folder, name)
+            if os.path.isfile(full) and not os.path.islink(full) and os.path.getsize(full) < MOST_OF_A_SCRIPT:
+                replace_in(full, work.encode(), path.encode())
+
+
+def replace_in(full: str, old: bytes, new: bytes) -> None:
+    """Another file in its place, as it may be a hard link into a cache."""
+    with open(full, "rb") as file:
+        data = file.read()
+    if old in data:
+        with open(full + ".new", "wb") as file:
+            file.write(data.replace(old, new))
+        os.chmod(full + ".new", os.stat(full).st_mode & 0o777)
+        os.replace(full + ".new", full)
+
+
+def take_place(work: str, path: str) -> None:
+    """A damaged build that something may still run from is kept beside; its place is empty for no longer than this."""
+    kept = f"{path}.damaged-{int(time.time())}"
+    os.rename(path, kept)
+    os.rename(work, path)
+    say(f"the damaged build is kept as {kept}")
 
 
 def clear_wheelhouse(request: dict[str, Any]) -> None:
@@ -95,16 +138,6 @@ def check_base(request: dict[str, Any]) -> None:
     wrong = asked_of(base["python"], BASE, OURSELVES, json.dumps({"base": base})) if base else ""
     if wrong:
         raise BuildError(wrong.splitlines()[-1])
-
-
-def set_aside(path: str) -> None:
-    """A half-made build goes; a damaged one that something may still run from is kept beside."""
-    if build_state(path)["kind"] == "damaged":
-        kept = f"{path}.damaged-{int(time.time())}"
-        os.rename(path, kept)
-        say(f"the damaged build is kept as {kept}")
-    else:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def install(request: dict[str, Any]) -> None:

@@ -139,6 +139,11 @@ def gate_names() -> tuple[str, ...]:
     return tuple(_gates())
 
 
+def patched_gates() -> tuple[Gate, ...]:
+    """Gates whose behaviour a patch brings to earlier releases."""
+    return tuple(found for found in _gates().values() if found.patch)
+
+
 def holds(name: str, release: str, patches: frozenset[str] = frozenset()) -> bool | None:
     """Tell whether a behaviour holds in a release; None when the release is no number (a commit)."""
     found = gate(name)

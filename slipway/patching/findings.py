@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from slipway.agent.patch_diff import DiffError, read_diff
 from slipway.config.deployment import EngineSettings
 from slipway.config.errors import nearest
 from slipway.finding import Finding
+from slipway.knowledge import releases
 from slipway.knowledge.versions import Version
 
 from .series import FILE, Series, SeriesPatch
+from .trying import Tried
+
+UPSTREAM = "sgl-project/sglang#"
 
 
 def patch_findings(engine: EngineSettings, subject: str, series: Series | None) -> list[Finding]:
@@ -33,6 +37,29 @@ def _git(engine: EngineSettings, subject: str) -> Iterator[Finding]:
         yield Finding("engine-git", "error", subject, text, "keep one of them")
 
 
+def _contained(patch: SeriesPatch, release: str, subject: str) -> Iterator[Finding]:
+    """A patch whose behaviour the release has, as far as the tables know from when on."""
+    version = Version.parse(release)
+    names = {patch.id, f"pr-{patch.github_pr.rpartition('#')[2]}" if patch.github_pr.startswith(UPSTREAM) else ""}
+    for gate in releases.patched_gates():
+        if version is not None and gate.patch in names and gate.span.holds(version):
+            text = f"patch {patch.id} is part of SGLang since {gate.span.since}, so {release} holds it"
+            fix = f"remove it from engine.patches for {gate.span.since} and later"
+            yield Finding("patch-contained", "warning", subject, text, fix, gate.source)
+
+
+def tried_findings(tried: Iterable[Tried], subject: str, release: str) -> Iterator[Finding]:
+    """How patches stand to the release's wheel, which lies in the wheelhouse: told before anything is built."""
+    for one in tried:
+        if one.state == "contained":
+            text = f"patch {one.patch.id}: every hunk of it is in the wheel of SGLang {release}"
+            fix = f"remove it from engine.patches for {release} and later"
+            yield Finding("patch-contained", "warning", subject, text, fix, one.patch.upstream)
+        elif one.state == "conflict":
+            fix = "get it anew (slipway patch refresh), or set `releases:` of it"
+            yield Finding("patch-conflict", "error", subject, one.text.replace("\n", ";"), fix, one.patch.upstream)
+
+
 def _unknown(name: str, subject: str, series: Series) -> Finding:
     close = nearest(name, series.ids())
     have = ", ".join(series.ids()) or "none"
@@ -47,6 +74,7 @@ def _of(patch: SeriesPatch, release: str, subject: str) -> Iterator[Finding]:
         text = f"patch {patch.id} is for SGLang {patch.releases}, not for {release} ({where})"
         fix = f"remove it from engine.patches for {release}, or set `releases:` after slipway patch check"
         yield Finding("patch-release", "error", subject, text, fix, patch.upstream)
+    yield from _contained(patch, release, subject)
     try:
         read_diff(patch.text)
     except DiffError as error:

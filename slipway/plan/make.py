@@ -12,8 +12,9 @@ from slipway.checkpoint import Inspection
 from slipway.config.deployment import Deployment, HostSettings
 from slipway.finding import Finding
 from slipway.knowledge.flags import FlagList
-from slipway.patching.findings import patch_findings
+from slipway.patching.findings import patch_findings, tried_findings
 from slipway.patching.series import Series
+from slipway.patching.trying import Tried
 from slipway.placement import Instance as Placed
 
 from .builds import build_findings
@@ -39,6 +40,7 @@ class Known:
     folders on the controller, by the `model.path` that names them; a text says what is wrong with the folder.
     checkpoints: what was read of each, by `model.facts` or `model.path`. flags: lists learnt from built engines,
     by release. series: patches that engines can be built with; None when nobody has read them. locks: of packages.
+    tried: how the patches of a host stand to the wheel that it is to get, by its name, where that wheel is here.
     """
 
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class Known:
     flags: Mapping[str, FlagList] = field(default_factory=dict)
     series: Series | None = None
     locks: Locks = NO_LOCKS
+    tried: Mapping[str, Sequence[Tried]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ def _findings(draft: _Draft, instances: Sequence[Instance]) -> Iterator[Finding]
         yield from draft.machines[name].findings
         yield from model_findings(host, draft.known.files)
         yield from patch_findings(host.engine, name, draft.known.series) if host.workers else ()
+        yield from tried_findings(draft.known.tried.get(name, ()), name, host.engine.version)
         yield from build_findings(host.engine, draft.hosts[name], draft.known.locks) if host.workers else ()
     for inspection in draft.known.checkpoints.values():
         yield from inspection.findings if isinstance(inspection, Inspection) else ()

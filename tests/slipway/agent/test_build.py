@@ -123,6 +123,25 @@ def test_a_damaged_build_is_kept_beside_and_made_anew(make):
     assert [p.name.rpartition("-")[0] for p in path.parent.glob("*.damaged-*")] == ["thing-1.0-abc.damaged"]
 
 
+def test_a_build_that_was_edited_by_hand_stays_in_place_until_another_is_whole(make):
+    _, _, path = make()
+    module = next(path.glob("venv/lib/*/site-packages/thing.py"))
+    module.write_text("x = 'edited'\n")
+
+    rc, last, _ = make(imports=["nothing_of_the_kind"])
+    assert (rc, "No module named 'nothing_of_the_kind'" in last) == (1, True)
+    assert module.read_text() == "x = 'edited'\n"  # what may run from it still finds all its files
+
+    rc, _, _ = make()
+    assert (rc, build_state(str(path))) == (0, {"kind": "complete"})
+    assert module.read_text() == "x = 1\n"
+    assert not list(path.parent.glob("*.making"))
+    (kept,) = path.parent.glob("*.damaged-*")
+    assert next(kept.glob("venv/lib/*/site-packages/thing.py")).read_text() == "x = 'edited'\n"
+    named = [file for file in path.glob("venv/bin/*") if file.is_file() and b".making" in file.read_bytes()]
+    assert named == []
+
+
 def test_no_room_is_said_before_the_first_byte(make):
     rc, last, path = make(disk_gb=10**6)
 
