@@ -41,6 +41,23 @@ def killed_while(process, text):
     assert process.returncode == -signal.SIGKILL, "".join(printed)
 
 
+def test_a_deployment_leaves_disaggregation_and_comes_back(site, place):
+    """What an experiment does that holds the two against one another: another inventory, the same deployment."""
+    shutil.copy(CHECKOUT / "aggregated.py", place)
+    data = site.overrides({"unified.port": site.first_port + 80})
+    words = [str(BIN / "pyinfra"), "-y", *data, str(place / "aggregated.py"), "deploy.py"]
+
+    done = subprocess.run(words, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, timeout=600)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(site.pids()) == {"unified-0", "router-0"}
+    assert site.answer(QUESTION) == "391"
+    back = site.deploy()
+    assert back.rc == 0, back.out
+    assert set(site.pids()) == {"prefill-0", "decode-0", "router-0"}
+    assert site.answer(QUESTION) == "391"
+
+
 def test_an_experiment_is_killed_and_gone_on_with(site, place):
     inventory = str(place / "inventory.py")
     words = [str(BIN / "slipway"), "experiment", "simulator", inventory, *site.overrides({})]
