@@ -48,18 +48,23 @@ def run(arguments: argparse.Namespace) -> int:
     from slipway.commands.opening import overrides_of
 
     what = next((name for name in ("plan", "restore", "report") if getattr(arguments, name)), "run")
-    return conduct(arguments.name, arguments.inventory, overrides_of(arguments), what)
+    return conduct(arguments.name, arguments.inventory, overrides_of(arguments), what, arguments.declared)
 
 
-def conduct(name: str, inventory: str | None, data: Mapping[str, Any], what: str = "run") -> int:
-    """What command and playbook share. data: overrides that hold for every variant. Exit code as of run."""
+def conduct(
+    name: str, inventory: str | None, data: Mapping[str, Any], what: str = "run", declared: bool = False
+) -> int:
+    """What command and playbook share. data: overrides that hold for every variant. Exit code as of run.
+
+    declared: plan by `hardware:` alone, also for this machine.
+    """
     from slipway.agent.step import BusyError
     from slipway.bench.errors import BenchError
     from slipway.config.errors import InvalidConfigError
     from slipway.experiment.state import StateError
 
     try:
-        conductor = Conductor(name, inventory, data)
+        conductor = Conductor(name, inventory, data, declared)
         return {"plan": conductor.plan, "restore": conductor.restore, "report": conductor.report,
                 "run": conductor.run}[what]()  # fmt: skip
     except (InvalidConfigError, StateError, BusyError, BenchError) as error:
@@ -74,7 +79,7 @@ def conduct(name: str, inventory: str | None, data: Mapping[str, Any], what: str
 class Conductor:
     """One experiment on one inventory: its plans, its files, its steps."""
 
-    def __init__(self, name: str, inventory: str | None, data: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, inventory: str | None, data: Mapping[str, Any], declared: bool) -> None:
         """Raises InvalidConfigError."""
         from slipway.experiment.load import load_experiment
         from slipway.experiment.planning import plan_experiment
@@ -88,7 +93,7 @@ class Conductor:
         self.bench = self.inventory.parent / "bench"
         self.folder = self.bench / name
         self.planned: list[Planned] = plan_experiment(
-            self.experiment, self.inventory, self.data, lambda opened: local_facts(opened.deployment)
+            self.experiment, self.inventory, self.data, lambda one: {} if declared else local_facts(one.deployment)
         )
 
     def plan(self) -> int:
