@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import csv
 import fnmatch
 import hashlib
 import io
@@ -38,7 +39,7 @@ def main(arguments: list[str]) -> int:
     """Fill the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--part-mib", type=int, default=58, help="size of a part, MiB")
+    parser.add_argument("--part-mib", type=int, default=53, help="size of a part, MiB")
     options = parser.parse_args(arguments)
     rules = yaml.safe_load((HERE / "wheels.yml").read_text(encoding="utf-8"))
     fetch_engine(rules, options.folder)
@@ -105,8 +106,10 @@ def _write(target: Path, contents: dict[str, bytes], names: dict[str, zipfile.Zi
     if changed:
         note = record.replace("RECORD", "TRIMMED")
         contents[note] = b"Files were left out of this wheel by hardware/pack.py; see hardware/wheels.yml.\n"
-    rows = [f"{name},sha256={_digest(data)},{len(data)}" for name, data in sorted(contents.items()) if name != record]
-    contents[record] = ("\n".join([*rows, f"{record},,"]) + "\n").encode()
+    rows = [(name, f"sha256={_digest(data)}", len(data)) for name, data in sorted(contents.items()) if name != record]
+    listed = io.StringIO()
+    csv.writer(listed, lineterminator="\n").writerows([*rows, (record, "", "")])
+    contents[record] = listed.getvalue().encode()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as out:
         for name in sorted(contents):
             info = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
@@ -153,7 +156,7 @@ def _loaded(folder: Path, roots: list[str]) -> set[str]:
 def pack(folder: Path) -> Path:
     """One archive of wheels/ and controller/, packed as tightly as xz can."""
     archive = folder / "machine.tar.xz"
-    packer = subprocess.Popen(["xz", "-9e", "-T2", "-c"], stdin=subprocess.PIPE, stdout=archive.open("wb"))
+    packer = subprocess.Popen(["xz", "-9", "-T2", "--block-size=64MiB", "-c"], stdin=subprocess.PIPE, stdout=archive.open("wb"))
     with tarfile.open(fileobj=packer.stdin, mode="w|") as tar:
         for name in ("wheels", "controller"):
             for path in sorted((folder / name).glob("*")):
