@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     """Fill the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--part-mib", type=int, default=53, help="size of a part, MiB")
+    parser.add_argument("--part-mib", type=int, default=54, help="size of a part, MiB")
     options = parser.parse_args(arguments)
     rules = yaml.safe_load((HERE / "wheels.yml").read_text(encoding="utf-8"))
     fetch_engine(rules, options.folder)
@@ -156,7 +156,9 @@ def _loaded(folder: Path, roots: list[str]) -> set[str]:
 def pack(folder: Path) -> Path:
     """One archive of wheels/ and controller/, packed as tightly as xz can."""
     archive = folder / "machine.tar.xz"
-    packer = subprocess.Popen(["xz", "-9", "-T2", "--block-size=64MiB", "-c"], stdin=subprocess.PIPE, stdout=archive.open("wb"))
+    packer = subprocess.Popen(
+        ["xz", "-9", "-T2", "--block-size=64MiB", "-c"], stdin=subprocess.PIPE, stdout=archive.open("wb")
+    )
     with tarfile.open(fileobj=packer.stdin, mode="w|") as tar:
         for name in ("wheels", "controller"):
             for path in sorted((folder / name).glob("*")):

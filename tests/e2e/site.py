@@ -47,6 +47,7 @@ class Site:
     first_port: int
     data: dict[str, object] = field(default_factory=dict)
     folder: Path = CHECKOUT
+    inventory: Path | None = None
 
     def __post_init__(self) -> None:
         self.name += NAME_SUFFIX
@@ -62,7 +63,7 @@ class Site:
         return [word for key, value in data.items() for word in ("--data", f"{key}={json.dumps(value)}")]
 
     def command(self, *words: str, **more: object) -> list[str]:
-        return [str(BIN / "pyinfra"), *words[:1], *self.overrides(more), str(self.folder / "inventory.py"), *words[1:]]
+        return [str(BIN / "pyinfra"), *words[:1], *self.overrides(more), str(self.inventory or self.folder / "inventory.py"), *words[1:]]
 
     def run(self, *words: str, timeout: float = 600, env: dict[str, str] | None = None, **more: object) -> Ran:
         return self.run_command(self.command(*words, **more), timeout, env)
