@@ -32,7 +32,7 @@ from hardware.machine import AGGREGATED, Data, Machine, StageError
 
 WRONG = "wrong-tiny"
 QUESTION = "What is 17*23? Answer with the number only."
-LOAD_S = 60  # how long the load runs while a flag changes
+LOAD_S = 130  # how long the load runs while a flag changes
 RECOVER_S = 240
 
 
@@ -78,8 +78,10 @@ def change(machine: Machine) -> None:
 def wrong(machine: Machine) -> None:
     """A checkpoint whose weights were damaged before its manifest was written: every check of files passes."""
     before = machine.release()
-    folder = machine.damaged_model(WRONG)
-    said = machine.pyinfra("deploy.py", what="deploy a wrong release", fails=True, data={"model.path": str(folder)})
+    data: Data = {"model.path": str(machine.damaged_model(WRONG))}
+    if machine.simulated:  # it reads no weights
+        data["worker.env"] = {"SLIPWAY_SIM_FAULTS": "wrong-answer"}
+    said = machine.pyinfra("deploy.py", what="deploy a wrong release", fails=True, data=data)
     if "known" not in said:
         raise StageError("the wrong release failed for another reason than its answers")
     if machine.release() != before:
