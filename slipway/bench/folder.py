@@ -76,6 +76,8 @@ def _complete(folder: Path, cells: Iterable[Cell]) -> bool:
 
 def _unknown(results: Path, label: str) -> str:
     known = labels(results)
+    if (results / label / "state.json").is_file():
+        return f"{label} is an experiment, not a label: slipway experiment {label} --report"
     close = nearest(label, known)
     hint = f"; did you mean {close}?" if close else f"; there are {', '.join(known) or 'none'}"
     return f"{label}: no results in {results}{hint}"

@@ -102,7 +102,7 @@ def _step(rough: float) -> float:
 
 def _log_ticks(lowest: float, highest: float) -> list[float]:
     decades = range(math.floor(math.log10(lowest)), math.ceil(math.log10(highest)) + 1)
-    factors = (1, 2, 5) if len(decades) <= 4 else (1,)
+    factors = (1, 2, 5) if len(decades) <= 5 else (1,)
     found = [factor * 10.0**power for power in decades for factor in factors]
     return [value for value in found if lowest <= value <= highest]
 
