@@ -1,4 +1,4 @@
-"""`slipway report`: what its Markdown says of better, worse, noise, void and missing loads; its roofline and targets."""
+"""`slipway report`: what its Markdown says of better, worse, noise, void and missing loads, rooflines and targets."""
 
 import pytest
 
