@@ -56,13 +56,15 @@ def truth(options: argparse.Namespace, concurrency: int) -> dict[str, float]:
     return {"output_throughput": concurrency * options.output / whole * 1000, **times}
 
 
-def own(port: int, concurrency: int, options: argparse.Namespace) -> dict:
+def own(port: int, concurrency: int, options: argparse.Namespace) -> tuple[dict, dict]:
+    """The cell, and what the engine had counted just before it."""
     client = Client(target_of(f"http://127.0.0.1:{port}"), vocabulary_of(None))
     shape = Shape("chat", "tiny", options.output, True, True, {})
     seed, prompts = f"{time.time()}", options.rounds * concurrency
     cell = Cell(shape, INPUT, concurrency, prompts, seed, processes=options.processes)
     words = client.calibrate(shape, INPUT, seed)
-    return client.measure(cell, words, lambda *_: True)
+    before = bench_metrics.Asker().page(f"http://127.0.0.1:{port}") or {}
+    return client.measure(cell, words, lambda *_: True), before
 
 
 def engines(port: int, concurrency: int, options: argparse.Namespace, folder: Path) -> dict:
@@ -81,7 +83,7 @@ def engines(port: int, concurrency: int, options: argparse.Namespace, folder: Pa
 
 def counted(before: dict, port: int, cell: dict) -> dict[str, float]:
     """The client's means over those that the engine counted since `before`."""
-    after = bench_metrics.scrape(f"http://127.0.0.1:{port}") or {}
+    after = bench_metrics.Asker().page(f"http://127.0.0.1:{port}") or {}
     found = {}
     for kind, name in (("ttft", "time_to_first_token_seconds"), ("e2e_latency", "e2e_request_latency_seconds")):
         mean = bench_metrics.mean([(before, after)], name)
@@ -120,13 +122,12 @@ def main() -> int:
         try:
             for concurrency in (int(number) for number in options.concurrency.split(",")):
                 known = truth(options, concurrency)
-                before = bench_metrics.scrape(f"http://127.0.0.1:{simulator.port}") or {}
-                found = own(simulator.port, concurrency, options)
+                found, before = own(simulator.port, concurrency, options)
                 seen = counted(before, simulator.port, found)
                 ratio = show(f"built-in, C={concurrency}", found, known, seen)
                 off += [concurrency] if abs(ratio - 1) > options.bound else []
                 if options.engine_python:
-                    before = bench_metrics.scrape(f"http://127.0.0.1:{simulator.port}") or {}
+                    before = bench_metrics.Asker().page(f"http://127.0.0.1:{simulator.port}") or {}
                     found = engines(simulator.port, concurrency, options, folder)
                     seen = counted(before, simulator.port, found)
                     show(f"engine's own, C={concurrency}", found, known, seen)

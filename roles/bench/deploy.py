@@ -13,6 +13,7 @@ from pyinfra import logger, state
 from pyinfra.api import FunctionCommand, deploy, operation
 from pyinfra.api.host import Host
 
+from roles.asking import asking_of
 from roles.bench.gpus import Samplers
 from roles.bench.place import OnController, OnHost, Place
 from roles.bench.session import Session
@@ -116,7 +117,8 @@ def _run(run: Run) -> bool:
         if not _proven(run):
             logger.error("    the deployment does not verify, so it is not measured; repair it, then measure")
             return False
-        session.start(repeat, notes["request"], _provenance(run, notes["label"]), json.dumps(to_json(run.plan)))
+        record, plan = _provenance(run, notes["label"]), json.dumps(to_json(run.plan))
+        session.start(repeat, notes["request"], record, plan, asking_of(run, run.plan))
     samplers.start()
     ended = session.watch()
     samplers.stop()

@@ -16,8 +16,9 @@ from slipway.agent.bench_record import DONE, PROVENANCE, REQUESTS, RESULTS, SWEE
 from slipway.bench.errors import BenchError
 from slipway.bench.power import gpu_figures
 from slipway.bench.subject import other_sweep, unlike_before, with_times
+from slipway.verify.subjects import Asking
 
-PLAN, KEY = "plan.json", "key"
+PLAN, KEY, CA = "plan.json", "key", "ca.pem"
 POLL_S, SAY_S = 2.0, 10.0
 
 
@@ -51,6 +52,9 @@ class Session:
         if begun > done:
             logger.info(f"    {self._label}: repeat {begun} was begun and not ended; going on with its first open cell")
             return max(begun, repeats or 0)
+        if done and repeats is None and not (self._fetched / DONE).is_file():
+            logger.info(f"    {self._label} was measured while nobody watched: fetching it")
+            return None
         if done and repeats is None:
             raise BenchError(
                 f"{self._label} is measured already ({done} repeat(s)); choose another label, or ask for more: "
@@ -64,8 +68,8 @@ class Session:
     def _runs(self) -> list[dict[str, Any]]:
         return list(((self._state or {}).get("provenance") or {}).get("runs", []))
 
-    def start(self, repeat: int, request: dict[str, Any], record: dict[str, Any], plan: str) -> None:
-        """Write down what is measured, then begin. Raises BenchError, RemoteError."""
+    def start(self, repeat: int, request: dict[str, Any], record: dict[str, Any], plan: str, asking: Asking) -> None:
+        """Write down what is measured, then begin. asking: has the API key. Raises BenchError, RemoteError."""
         self._refuse_another(request, record)
         release = record.pop("release")
         runs = self._runs()
@@ -78,6 +82,10 @@ class Session:
         self._write(PLAN, plan)
         self._write(SWEEP, json.dumps(request, indent=1))
         self._write(PROVENANCE, json.dumps({**record, "runs": runs}, indent=1))
+        if asking.key:  # for its owner alone; the client removes it at the end, and so does `finish`
+            self._place.write(f"{self._folder}/{KEY}", asking.key, "600")
+        if asking.ca:
+            self._write(CA, asking.ca)
         command = self._place.command("bench", "run", self._folder, str(repeat))
         self._place.ask("job", "start", self._place.jobs, f"{self._label}/{repeat}", *command)
         where = f"{self._place.name}:{self._folder}"
@@ -124,6 +132,7 @@ class Session:
 
     def finish(self) -> bool:
         """Fetch, and say what came of it; whether the sweep is complete."""
+        self._place.ask("bench", "forget", self._folder)
         lines = self.fetch()
         void = [line for line in lines if line["status"] == "void"]
         for line in void:

@@ -2,6 +2,7 @@
 
 usage: bench run FOLDER REPEAT    up to this repeat; FOLDER/sweep.json says what; prints progress, writes done.json last
        bench state FOLDER         one JSON line: what the folder holds
+       bench forget FOLDER        remove the API key, should it still be there
        bench news JOB OFFSET      one JSON line: what the job has said since, and how it is
 
 Killed at any point, it goes on with the first cell that has no record. The API key, if there is one, lies in
@@ -14,8 +15,6 @@ import json
 import os
 import sys
 import time
-import urllib.error
-import urllib.request
 from typing import Any
 
 from slipway.agent import bench_engine, bench_metrics
@@ -40,7 +39,7 @@ from slipway.agent.load.prompts import vocabulary_of
 from slipway.agent.load.target import Shape, Target, TargetError, target_of
 
 SAMPLE_S = 2.0
-KEY = "key"
+KEY, CA = "key", "ca.pem"
 NOTHING = {"start": 0.0, "rows": [], "gaps": {}, "per_second": {}, "workers": []}
 
 
@@ -76,9 +75,8 @@ class Sweep:
         return int(void)
 
     def _cell(self, number: int, cell: dict[str, Any]) -> dict[str, Any]:
-        measure = Measurement(self, number, cell)
         try:
-            measured = measure.run()
+            measured = Measurement(self, number, cell).run()
         except (TargetError, CrewError, OSError) as error:
             measured = void(f"the cell could not be measured: {error}", f"{self.seed}/{cell_name(cell)}")
         rows = measured["rows"]
@@ -113,7 +111,9 @@ class Measurement:
             shape, cell["input"], cell["concurrency"], cell["prompts"], f"{sweep.seed}/{cell_name(cell)}",
             processes=asked["processes"], timeout_s=asked["timeout_s"], silence_s=asked["silence_s"], slo=asked["slo"],
         )  # fmt: skip
-        self._watch = bench_metrics.Watch(asked["workers"])
+        target = endpoint(sweep.folder, asked)
+        self._asker = bench_metrics.Asker(target.key, target.context)
+        self._watch = bench_metrics.Watch(asked["workers"], self._asker)
         self._seen = self._failed = 0
         self._sampled = self._said = 0.0
 
@@ -144,7 +144,7 @@ class Measurement:
     def _ready(self) -> list[str]:
         """Fresh caches, and a look at the workers; what could not be done of it."""
         asked = self._sweep.asked
-        notes = bench_metrics.flush(asked["workers"], posted) if asked["flush"] else []
+        notes = bench_metrics.flush(asked["workers"], self._asker.post) if asked["flush"] else []
         self._watch.begin()
         self._began = time.monotonic()
         return notes
@@ -179,6 +179,9 @@ def with_server(measured: dict[str, Any], server: dict[str, Any] | None, notes: 
     """Add what the workers say, and what follows from it."""
     measured["notes"] += notes
     share = server.pop("cached_token_rate") if server else None
+    accepted = server.pop("accept_length", None) if server else None
+    if measured.get("accept_length") is None:
+        measured["accept_length"] = accepted
     if measured["cached_tokens"] is not None and measured["total_input_tokens"]:
         share = measured["cached_tokens"] / measured["total_input_tokens"]
     measured.update(server=server, cached_token_rate=share, gpu=None)
@@ -204,7 +207,8 @@ def void(reason: str, seed: str) -> dict[str, Any]:
 
 def endpoint(folder: str, asked: dict[str, Any]) -> Target:
     """Where the requests go. Raises TargetError."""
-    return target_of(asked["url"], read_key(folder), asked["insecure"])
+    ca = os.path.join(folder, CA)
+    return target_of(asked["url"], read_key(folder), asked["insecure"], ca if os.path.exists(ca) else "")
 
 
 def read_key(folder: str) -> str:
@@ -214,18 +218,6 @@ def read_key(folder: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def posted(url: str) -> int:
-    """The status of a POST without a body, 0 when there is no answer; the workers are asked without proxies."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(urllib.request.Request(url, data=b"", method="POST"), timeout=30) as response:
-            return int(response.status)
-    except urllib.error.HTTPError as error:
-        return error.code
-    except (OSError, ValueError):
-        return 0
 
 
 def span(seconds: float | None) -> str:
@@ -264,6 +256,13 @@ def news(job: str, offset: int) -> dict[str, Any]:
     return {"lines": lines, "offset": offset + (len(whole) + 1 if whole else 0), "job": {"rc": None, **status}}
 
 
+def forget(folder: str) -> dict[str, Any]:
+    """The API key is not kept."""
+    if os.path.exists(os.path.join(folder, KEY)):
+        os.remove(os.path.join(folder, KEY))
+    return {}
+
+
 def ended_repeats(folder: str) -> int:
     """How many repeats came to their end."""
     return int((state(folder)["done"] or {}).get("repeat", 0))
@@ -271,10 +270,13 @@ def ended_repeats(folder: str) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run one call."""
-    if arguments[0] in ("state", "news"):
-        print(json.dumps(state(arguments[1]) if arguments[0] == "state" else news(arguments[1], int(arguments[2]))))
-        return 0
     folder = arguments[1]
+    if arguments[0] == "news":
+        print(json.dumps(news(folder, int(arguments[2]))))
+        return 0
+    if arguments[0] != "run":
+        print(json.dumps({"state": state, "forget": forget}[arguments[0]](folder)))
+        return 0
     try:
         for repeat in range(ended_repeats(folder) + 1, int(arguments[2]) + 1):
             Sweep(folder, repeat).run()
@@ -282,8 +284,7 @@ def main(arguments: list[str]) -> int:
         print(f"the sweep stopped: {type(error).__name__}: {error}", flush=True)
         return 1
     finally:
-        if os.path.exists(os.path.join(folder, KEY)):
-            os.remove(os.path.join(folder, KEY))
+        forget(folder)
     return 0
 
 

@@ -64,8 +64,8 @@ def command(asked: dict[str, Any], cell: dict[str, Any], seed: str, output: str)
         "output-file": output, "tag": asked["label"],
     }  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    if asked["extra"]:
-        words += ["--extra-request-body", json.dumps(asked["extra"])]
+    counted = {"stream_options": {"include_usage": True}, **asked["extra"]}  # else it takes the length it asked for
+    words += ["--extra-request-body", json.dumps(counted)]
     return [
         engine["python"], "-m", engine["module"], *words, "--output-details",
         *([] if asked["ignore_eos"] else ["--disable-ignore-eos"]),

@@ -7,12 +7,14 @@ histograms are taken as differences, gauges as they were seen. Standard library 
 from __future__ import annotations
 
 import re
+import threading
+import urllib.error
 import urllib.request
 from typing import Any
 
 LINE = re.compile(r"^sglang:([A-Za-z0-9_:]+)(?:\{(.*)\})?\s+(\S+)")
 LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
-TIMEOUT_S = 5.0
+TIMEOUT_S, POST_TIMEOUT_S = 5.0, 30.0
 # figure -> the counters that count it; releases differ in names, and a name that is not there counts nothing
 COUNTERS = {
     "generation_tokens": ("generation_tokens_total",),
@@ -67,45 +69,78 @@ def grown(before: Page, after: Page, name: str) -> float | None:
     return None if end is None else end - (total(before, name) or 0.0)
 
 
-def scrape(url: str) -> Page | None:
-    """The page of one worker; None when it gives none."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url + "/metrics", timeout=TIMEOUT_S) as response:
-            return parse(response.read().decode("utf-8", "replace")) or None
-    except (OSError, ValueError):
-        return None
+class Asker:
+    """Asks workers without proxies. key: the API key that they ask for. context: how to speak TLS with them."""
+
+    def __init__(self, key: str = "", context: Any = None) -> None:
+        handlers: list[Any] = [urllib.request.ProxyHandler({})]
+        self._opener = urllib.request.build_opener(
+            *handlers, *([urllib.request.HTTPSHandler(context=context)] if context else [])
+        )
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+
+    def page(self, url: str) -> Page | None:
+        """The metrics of one worker; None when it gives none."""
+        try:
+            with self._opener.open(self._request(url + "/metrics"), timeout=TIMEOUT_S) as response:
+                return parse(response.read().decode("utf-8", "replace")) or None
+        except (OSError, ValueError):
+            return None
+
+    def post(self, url: str) -> int:
+        """The status of a POST without a body, 0 when there is no answer."""
+        try:
+            with self._opener.open(self._request(url, b""), timeout=POST_TIMEOUT_S) as response:
+                return int(response.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except (OSError, ValueError):
+            return 0
+
+    def _request(self, url: str, data: bytes | None = None) -> urllib.request.Request:
+        return urllib.request.Request(url, data=data, headers=self._headers)
 
 
 class Watch:
     """Looks at the workers of a cell. workers: [{"name", "role", "url"}]."""
 
-    def __init__(self, workers: list[dict[str, str]]) -> None:
-        self._workers = workers
+    def __init__(self, workers: list[dict[str, str]], asker: Asker) -> None:
+        self._workers, self._asker = workers, asker
         self._before: dict[str, Page] = {}
         self._seen: list[float] = []
+        self._accepted: list[float] = []
+        self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
         """Just before the first request."""
-        self._before, self._seen = self._pages(), []
+        self._before, self._seen, self._accepted = self._pages(), [], []
 
     def sample(self) -> None:
-        """In the middle: how fast the engines say that they generate."""
-        pages = [scrape(worker["url"]) for worker in self._workers if worker["role"] in GENERATING]
-        rates = [gauge(page, "gen_throughput") for page in pages if page is not None]
-        known = [rate for rate in rates if rate is not None]
-        if known:
-            self._seen.append(sum(known))
+        """In the middle: what the engines say of themselves. Never waits: who asks must go on reading the client."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._sample, daemon=True)
+            self._thread.start()
+
+    def _sample(self) -> None:
+        pages = [self._asker.page(worker["url"]) for worker in self._workers if worker["role"] in GENERATING]
+        for name, into in (("gen_throughput", self._seen), ("spec_accept_length", self._accepted)):
+            known = [rate for page in pages if page is not None for rate in [gauge(page, name)] if rate is not None]
+            if known:
+                into.append(sum(known) if into is self._seen else max(known))
 
     def end(self) -> dict[str, Any] | None:
-        """Just after the last: the figures; None when no worker gives metrics."""
+        """Just after the last: the figures; None when no worker gives metrics. No thread is left: the client forks."""
+        if self._thread is not None:
+            self._thread.join()
         after = self._pages()
         if not after:
             return None
-        return {**figures(self._workers, self._before, after), **rates(self._seen)}
+        drafted = [length for length in self._accepted if length > 0]
+        accepted = sum(drafted) / len(drafted) if drafted else None
+        return {**figures(self._workers, self._before, after), **rates(self._seen), "accept_length": accepted}
 
     def _pages(self) -> dict[str, Page]:
-        pages = {worker["name"]: scrape(worker["url"]) for worker in self._workers}
+        pages = {worker["name"]: self._asker.page(worker["url"]) for worker in self._workers}
         return {name: page for name, page in pages.items() if page is not None}
 
 

@@ -18,9 +18,10 @@ class TargetError(Exception):
 
 @dataclass
 class Target:
-    """An endpoint. base: path in front of /v1. key: the API key, '' for none. insecure: any certificate will do."""
+    """An endpoint. name: as the Host header has it. base: path in front of /v1. key: the API key, '' for none."""
 
     url: str
+    name: str
     host: str
     port: int
     base: str
@@ -32,7 +33,7 @@ class Target:
     def request(self, path: str, body: bytes, method: str = "POST") -> bytes:
         """The bytes of one request, on a connection that ends with it."""
         lines = [
-            f"{method} {self.base}{path} HTTP/1.1", f"Host: {self.host}:{self.port}", "Connection: close",
+            f"{method} {self.base}{path} HTTP/1.1", f"Host: {self.name}", "Connection: close",
             "Content-Type: application/json", "Accept: text/event-stream, application/json",
             "User-Agent: slipway-load", f"Content-Length: {len(body)}",
         ]  # fmt: skip
@@ -41,8 +42,11 @@ class Target:
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def target_of(url: str, key: str = "", insecure: bool = False) -> Target:
-    """The target of a base URL such as http://10.0.0.1:8000 or https://api.example/v1. Raises TargetError."""
+def target_of(url: str, key: str = "", insecure: bool = False, ca: str = "") -> Target:
+    """The target of a base URL such as http://10.0.0.1:8000 or https://api.example/v1. Raises TargetError.
+
+    insecure: any certificate will do. ca: file with the certificate, or the authority's, that is trusted besides.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise TargetError(f"{url}: not an http:// or https:// address")
@@ -52,13 +56,16 @@ def target_of(url: str, key: str = "", insecure: bool = False) -> Target:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         raise TargetError(f"{url}: {host} has no address ({error.strerror or error})") from None
-    context = tls(insecure) if parts.scheme == "https" else None
-    return Target(url, host, port, base[: -len("/v1")] if base.endswith("/v1") else base, family, address, context, key)
+    context = tls(insecure, ca) if parts.scheme == "https" else None
+    base = base[: -len("/v1")] if base.endswith("/v1") else base
+    return Target(url, parts.netloc.rpartition("@")[2], host, port, base, family, address, context, key)
 
 
-def tls(insecure: bool) -> ssl.SSLContext:
+def tls(insecure: bool, ca: str) -> ssl.SSLContext:
     """How to speak TLS."""
     context = ssl.create_default_context()
+    if ca:
+        context.load_verify_locations(ca)
     if insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
