@@ -38,7 +38,7 @@ from slipway.agent.load.figures import judged, record
 from slipway.agent.load.prompts import vocabulary_of
 from slipway.agent.load.target import Shape, Target, TargetError, target_of
 
-SAMPLE_S = 2.0
+SAMPLE_S, READY_POLL_S = 2.0, 2.0
 KEY, CA = "key", "ca.pem"
 NOTHING = {"start": 0.0, "rows": [], "gaps": {}, "per_second": {}, "workers": []}
 
@@ -125,13 +125,25 @@ class Measurement:
     def _by_own(self) -> tuple[dict[str, Any], list[str]]:
         asked, cell = self._sweep.asked, self._cell
         client = Client(endpoint(self._sweep.folder, asked), vocabulary_of(asked["tokenizer"]))
-        self._say("calibrating the prompts")
-        words = client.calibrate(cell.shape, cell.input, cell.seed)
+        words = self._calibrated(client)
         self._say(f"{self._asked['warmups']} warm-ups")
         lost = client.warm(cell, words, self._asked["warmups"]) if self._asked["warmups"] else 0
         notes = [f"{lost} of {self._asked['warmups']} warm-ups failed"] if lost else []
         notes += self._ready()
         return client.measure(cell, words, self._tick), notes
+
+    def _calibrated(self, client: Client) -> int:
+        """How many words a prompt has; waits for an endpoint that does not answer, as after a restart."""
+        cell, end = self._cell, time.monotonic() + self._sweep.asked["ready_s"]
+        while True:
+            self._say("calibrating the prompts")
+            try:
+                return client.calibrate(cell.shape, cell.input, cell.seed)
+            except TargetError as error:
+                if time.monotonic() > end:
+                    raise
+                self._say(f"waiting: {error}")
+            time.sleep(READY_POLL_S)
 
     def _by_engine(self) -> tuple[dict[str, Any], list[str]]:
         """Its warm-ups come after our look at the workers, as it is one process for both."""

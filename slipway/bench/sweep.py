@@ -12,6 +12,7 @@ from slipway.knowledge import gates
 from slipway.plan.model import Plan
 
 WORKERS = ("prefill", "decode", "unified")
+READY_S = 120  # how long a cell waits for a router that does not answer before it is void
 _AS_CONFIGURED = (
     "sweep", "client", "api", "processes", "slo", "ignore_eos", "flush", "details", "seed", "extra", "timeout_s",
     "silence_s",
@@ -35,6 +36,7 @@ def sweep_request(plan: Plan, settings: BenchSettings, label: str, tokenizer: st
         "gpus": gpu_counts(plan),
         "workers": [{"name": one.name, "role": one.role, "url": one.serves_at} for one in plan.serving(*WORKERS)],
         "insecure": False,
+        "ready_s": READY_S,
         **{name: _thawed(getattr(settings, name)) for name in _AS_CONFIGURED},
     }
 

@@ -1,10 +1,12 @@
 """A sweep on a deployment, as a user starts it: what it leaves, what it refuses, and a connection that is lost."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -101,3 +103,24 @@ def test_two_sweeps_do_not_measure_each_other(site, results):
 
     assert refused.rc != 0
     assert "other is being measured on @local" in refused.out
+
+
+@pytest.mark.full
+def test_a_router_that_dies_in_the_middle_voids_its_cell_and_the_next_is_measured(site, results):
+    data = {"label": f"{site.name}-e", "bench.sweep": "long", "bench.sweeps.long": {**LONG, "prompts": 200}}
+    command = site.command("-y", "playbooks/bench.py", **data)
+    running = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    log = site.root / f"jobs/bench-{site.name}/log"
+    while not (log.is_file() and "/400 requests, " in log.read_text()):
+        assert running.poll() is None, running.communicate()[0]
+        time.sleep(0.2)
+
+    os.kill(site.pids()["router-0"], signal.SIGKILL)
+
+    said = running.communicate(timeout=120)[0]
+    assert running.returncode == 0, said
+    first, second = lines(results / f"{site.name}-e")
+    assert first["status"] == "void"
+    assert any("the connection was closed" in reason or "broke" in reason for reason in first["reasons"])
+    assert f"void: {first['cell']}, repeat 1: " in said
+    assert (second["status"], second["failed"]) == ("valid", 0)

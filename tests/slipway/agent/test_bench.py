@@ -32,7 +32,7 @@ def sweep(folder: Path, port: int, *cells: tuple[int, int], **more) -> Path:
         "processes": 1, "slo": {"ttft_ms": 5000, "tpot_ms": None, "e2e_ms": None}, "details": True,
         "gpus": {"all": 4, "prefill": 4, "decode": 4}, "ignore_eos": True, "flush": True, "extra": {}, "seed": None,
         "workers": [{"name": "unified-0", "role": "unified", "url": url}], "tokenizer": None, "insecure": False,
-        "timeout_s": 30, "silence_s": 10, **more,
+        "ready_s": 0, "timeout_s": 30, "silence_s": 10, **more,
     }  # fmt: skip
     (folder / "sweep.json").write_text(json.dumps(asked))
     return folder
