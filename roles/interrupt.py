@@ -34,7 +34,8 @@ def watch(run: Run, give_back: Callable[[Run], None]) -> None:
         gevent.spawn(_asked, run, give_back, number)
 
     for number in SIGNALS:
-        signal.signal(number, asked)
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup: a closed terminal is to be survived
+            signal.signal(number, asked)
 
 
 @contextlib.contextmanager

@@ -175,7 +175,7 @@ def pairs(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with Lab(ADDRESSES, prefix=f"stg{os.getpid()}p") as lab:
         folder = tmp_path_factory.mktemp("pairs")
         plain = Site(lab, wheelhouse, folder, {"service.restart_delay_s": 1})
-        site = make_pairs(plain, folder / "site", {"rollout.confirm_s": 10, "worker.env.SLIPWAY_SIM_TIMING": SLOWLY})
+        site = make_pairs(plain, folder / "site", {"rollout.confirm_s": 20, "worker.env.SLIPWAY_SIM_TIMING": SLOWLY})
         ran = site.deploy()
         assert ran.rc == 0, ran.out
         yield site
