@@ -4,7 +4,7 @@ usage: python benchmarks/rollout.py [--streams 64] [SCENARIO ...]
 
 Two prefill and two decode simulators and the real router on two staging hosts (tests/staging/lab: root, no network),
 under a closed loop of streams, half of them streaming. A request is lost when it got no answer or only a part of one.
-The simulator takes 40 ms a token, so that requests are always under way; its workers come up in a second, so what a
+The simulator takes 20 ms a token, so that requests are always under way; its workers come up in a second, so what a
 change of a real engine lasts is not shown, only what it costs in requests.
 """
 
@@ -33,6 +33,7 @@ from tests.staging.site import Ran, Site  # noqa: E402
 FLAG = ("--data", "worker.max_running_requests=48")
 WRONG = ("--data", "worker.env.SLIPWAY_SIM_FAULTS=wrong-answer")
 NEVER_UP = ("--data", "decode.env.SLIPWAY_SIM_FAULTS=dies-loading")
+LONGEST_S = 1800  # that a run may take on a busy machine
 SETTLE_S = 5.0  # the load goes on for so long after the change
 
 
@@ -57,7 +58,7 @@ def changed_build(site: Site, folder: Path) -> Ran:
         shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
     with (copy / "slipway/agent/simulator/__init__.py").open("a") as file:
         file.write("# another build\n")
-    return site.deploy(*FLAG, cwd=copy)
+    return site.deploy(*FLAG, cwd=copy, timeout=LONGEST_S)
 
 
 def _all_files() -> list[str]:
@@ -80,11 +81,11 @@ def rebooted_host(site: Site, _folder: Path) -> None:
 
 
 SCENARIOS = (
-    Scenario("a flag of every worker", True, 0, lambda site, _: site.deploy(*FLAG)),
+    Scenario("a flag of every worker", True, 0, lambda site, _: site.deploy(*FLAG, timeout=LONGEST_S)),
     Scenario("another engine build", True, 0, changed_build),
-    Scenario("rollback", True, 0, lambda site, _: site.playbook("rollback")),
-    Scenario("a release that answers wrong", True, 1, lambda site, _: site.deploy(*WRONG)),
-    Scenario("a release that does not come up", True, 1, lambda site, _: site.deploy(*NEVER_UP)),
+    Scenario("rollback", True, 0, lambda site, _: site.playbook("rollback", timeout=LONGEST_S)),
+    Scenario("a release that answers wrong", True, 1, lambda site, _: site.deploy(*WRONG, timeout=LONGEST_S)),
+    Scenario("a release that does not come up", True, 1, lambda site, _: site.deploy(*NEVER_UP, timeout=LONGEST_S)),
     Scenario("kill -9 of a decode worker", False, None, killed_worker),
     Scenario("reboot of a host with a prefill and a decode", False, None, rebooted_host),
 )

@@ -67,12 +67,27 @@ def arm(request: dict[str, Any]) -> dict[str, Any]:
     if not known and not request["workers"]:
         return {"armed": []}  # nothing of this served before
     ident = f"{request['lock']}-{time.monotonic_ns()}"
-    write(place(folder, "armed"), {**request, "id": ident, "instances": known})
+    write(place(folder, "armed"), {**request, "id": ident, "instances": known, "boot": boot()})
     done = subprocess.run(request["watcher"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         os.unlink(place(folder, "armed"))
         return {"armed": [], "error": done.stdout.strip()[-300:]}
     return {"armed": [one["name"] for one in known]}
+
+
+def boot() -> str:
+    """Which boot of the host this is: a watcher does not outlive one."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def watched(folder: str) -> list[str]:
+    """Names of the instances that a watcher would put back."""
+    armed = read(place(folder, "armed"))
+    return [one["name"] for one in armed.get("instances", [])] if armed.get("boot") == boot() else []
 
 
 def planned(folder: str) -> dict[str, dict[str, Any]]:

@@ -90,14 +90,13 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
     lines = audit_lines(folder)
     verified = [line for line in lines if str(line.get("step", "")).startswith("verify")]
     held = lock.look(folder)
-    armed = putback.read(putback.place(folder, "armed"))
     return {
         "releases": releases(folder),
         "audit": lines[-NEWEST:],
         "verify": latest(putback.read(os.path.join(folder, VERIFIED)), verified),
         "lock": held if held["state"] == "held" else None,
         "periodic": periodic(os.path.join(folder, "verify", "last.json")),
-        "armed": [one["name"] for one in armed.get("instances", [])],
+        "armed": putback.watched(folder),
         "rates": {name: rates(url) for name, url in request["workers"].items()},
     }
 

@@ -20,7 +20,7 @@ from typing import Any
 from tests.staging.lab.commands import until
 from tests.staging.site import REPOSITORY, Site
 
-INPUT, OUTPUT = 24, 24  # tokens
+INPUT, OUTPUT = 24, 48  # tokens
 SILENCE_S, REQUEST_S = 60.0, 120.0
 
 

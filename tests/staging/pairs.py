@@ -10,8 +10,8 @@ from pathlib import Path
 from tests.staging.lab.commands import until
 from tests.staging.site import EXAMPLE, Site
 
-# As --data: text that is JSON is quoted once more. 40 ms a token, so that requests are always under way.
-SLOWLY = json.dumps(json.dumps({"decode_ms": 40}))
+# As --data: text that is JSON is quoted once more. 20 ms a token, so that requests are always under way.
+SLOWLY = json.dumps(json.dumps({"decode_ms": 20}))
 HOME = "/opt/slipway/deployments/staging"
 WORKERS = {"prefill-0": "h1", "decode-0": "h1", "prefill-1": "h2", "decode-1": "h2"}
 

@@ -13,9 +13,9 @@ STREAMS = 8
 
 def test_a_new_flag_and_a_release_that_fails_cost_no_request(pairs: Site, tmp_path: Path) -> None:
     with Load(pairs, STREAMS, tmp_path) as load:
-        changed = pairs.deploy("--data", "worker.max_running_requests=9")
+        changed = pairs.deploy("--data", "worker.max_running_requests=9", timeout=600)
         flags = {name: flag_of(pairs, name) for name in WORKERS}
-        failed = pairs.deploy("--data", "decode.env.SLIPWAY_SIM_FAULTS=dies-loading")
+        failed = pairs.deploy("--data", "decode.env.SLIPWAY_SIM_FAULTS=dies-loading", timeout=600)
 
     assert changed.rc == 0, changed.out
     assert flags == dict.fromkeys(WORKERS, "9")

@@ -20,7 +20,7 @@ def test_the_page_tells_the_history_the_last_verification_and_who_is_at_it(tmp_p
     with (tmp_path / "audit.jsonl").open("a") as file:
         file.write('{"cut by a full di')
     lock.take({"folder": str(tmp_path), "holder": {"id": "1", "who": "bob", "from": "pod", "what": "deploy"}})
-    putback.write(putback.place(str(tmp_path), "armed"), {"instances": [{"name": "decode-0"}]})
+    putback.write(putback.place(str(tmp_path), "armed"), {"instances": [{"name": "decode-0"}], "boot": putback.boot()})
 
     told = status.status({"folder": str(tmp_path), "workers": {}})
 
