@@ -63,7 +63,8 @@ class Site:
         return [word for key, value in data.items() for word in ("--data", f"{key}={json.dumps(value)}")]
 
     def command(self, *words: str, **more: object) -> list[str]:
-        return [str(BIN / "pyinfra"), *words[:1], *self.overrides(more), str(self.inventory or self.folder / "inventory.py"), *words[1:]]
+        inventory = str(self.inventory or self.folder / "inventory.py")
+        return [str(BIN / "pyinfra"), *words[:1], *self.overrides(more), inventory, *words[1:]]
 
     def run(self, *words: str, timeout: float = 600, env: dict[str, str] | None = None, **more: object) -> Ran:
         return self.run_command(self.command(*words, **more), timeout, env)

@@ -1,4 +1,4 @@
-"""Stands in for nvidia-smi on a machine without GPUs: answers as the pair of H200 did whose probe is among the test data."""
+"""Stands in for nvidia-smi where there is no GPU: answers as the pair of H200 did whose probe is in the test data."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ def answer(words):
 def install(folder):
     """A program of that name in `folder`, for PATH."""
     path = Path(folder) / "nvidia-smi"
-    path.write_text(f"#!/bin/sh\nexec {sys.executable} {Path(__file__).resolve()} \"$@\"\n")
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).resolve()} "$@"\n')
     path.chmod(0o755)
 
 
