@@ -41,6 +41,28 @@ def killed_while(process, text):
     assert process.returncode == -signal.SIGKILL, "".join(printed)
 
 
+def dry(*words):
+    command = [str(BIN / "pyinfra"), "--dry", "inventory.py", "playbooks/experiment.py", *words]
+    done = subprocess.run(command, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_dry_run_only_says_what_would_be_measured():
+    code, out = dry("--data", "name=simulator")
+
+    assert code == 0, out
+    assert "3 of 4 measured, 2 round(s) each, interleaved" in out
+    assert "refused: no_such_flag: SGLang 0.5.13 has no --no-such-flag [flag-unknown]" in out
+
+
+def test_a_run_without_a_name_or_with_a_path_for_one_is_refused():
+    for words in ((), ("--data", "name=../x")):
+        code, out = dry(*words)
+
+        assert code != 0
+        assert "must name a file of experiments/" in out
+
+
 def test_a_deployment_leaves_disaggregation_and_comes_back(site, place):
     """What an experiment does that holds the two against one another: another inventory, the same deployment."""
     shutil.copy(CHECKOUT / "aggregated.py", place)
