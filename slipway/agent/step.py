@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
+from slipway.agent.job import started
+
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 POLL_S = 0.2
 KEPT = 400  # last lines of a step, which say why it failed
@@ -34,13 +36,13 @@ class Claim:
         except OSError:
             self._wait(say)
         os.ftruncate(self.fd, 0)
-        os.pwrite(self.fd, str(os.getpid()).encode(), 0)
+        os.pwrite(self.fd, f"{os.getpid()} {started(os.getpid())}".encode(), 0)
 
     def _wait(self, say: Callable[[str], None]) -> None:
-        holder = os.pread(self.fd, 32, 0).decode(errors="replace").strip()
-        if holder.isdigit() and os.path.exists(f"/proc/{holder}"):
+        pid, _, when = os.pread(self.fd, 64, 0).decode(errors="replace").strip().partition(" ")
+        if pid.isdigit() and when and started(int(pid)) == when:
             os.close(self.fd)
-            raise BusyError(f"process {holder} goes through this experiment; wait for it, or end it: kill {holder}")
+            raise BusyError(f"process {pid} goes through this experiment; wait for it, or end it: kill {pid}")
         say("a step that a killed run left is still going; waiting for its end")
         fcntl.flock(self.fd, fcntl.LOCK_EX)
 
