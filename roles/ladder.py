@@ -33,7 +33,7 @@ from slipway.verify import subjects
 from slipway.verify.rungs import lenient
 from slipway.verify.subjects import WORKERS, Asking
 
-SETTLING = ("readiness", "workers", "completion")  # rungs that wait until all have found each other
+SETTLED = "completion"  # the rung that shows that all have found each other
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -87,9 +87,13 @@ def climb(ladder: Ladder) -> list[Row]:
     rows = climb_workers(ladder, ladder.plan.of(*WORKERS))
     if not all(row.ok for row in rows):
         return rows
-    marks = settled_marks(ladder)
-    for router in ladder.plan.of("router"):
-        rows += climb_router(ladder, router)
+    routers = ladder.plan.of("router")
+    logged = bool(ladder.asking.rungs("logs"))
+    first = {router.name: climb_until_settled(ladder, router) if logged else [] for router in routers}
+    marks = log_marks(ladder, ladder.plan.instances) if logged else {}
+    for router in routers:
+        settled = all(row.ok for row in first[router.name])
+        rows += climb_router(ladder, router) if settled else first[router.name]
         rows += climb_from_here(ladder, router) if all(row.ok for row in rows) else []
     rows += climb_again(ladder, rows)
     return rows + climb_logs(ladder, marks)
@@ -123,26 +127,28 @@ def climb_again(ladder: Ladder, rows: Iterable[Row]) -> list[Row]:
     return _ask_all(ladder, asked)
 
 
-def settled_marks(ladder: Ladder) -> dict[str, Any]:
-    """Where each log ends once all have found each other, which a first completion shows, whatever becomes of it."""
-    if not ladder.asking.rungs("logs"):
-        return {}
-    for router in ladder.plan.of("router"):
-        settings = ladder.deployment.host(router.host).router
-        subject = subjects.router_subject(ladder.asking, ladder.wanted[router.host], router, settings)
-        _ask(ladder, router, {**subject, "rungs": [name for name in subject["rungs"] if name in SETTLING]})
-    return log_marks(ladder, ladder.plan.instances)
+def climb_until_settled(ladder: Ladder, router: Instance) -> list[Row]:
+    """A router's rungs up to a first completion, which shows that all have found each other."""
+    settings = ladder.deployment.host(router.host).router
+    subject = subjects.router_subject(ladder.asking, ladder.wanted[router.host], router, settings)
+    names = subject["rungs"]
+    until = names[: names.index(SETTLED) + 1] if SETTLED in names else []
+    return _ask(ladder, router, {**subject, "rungs": until})
 
 
 def climb_logs(ladder: Ladder, marks: Mapping[str, Any]) -> list[Row]:
-    """What the logs say of it all: a known-bad line behind answers that are right. marks: of settled_marks."""
+    """What the logs say of it all: a known-bad line behind answers that are right. marks: where each log ended
+    when all had found each other."""
     wanted, routers = ladder.asking.rungs("logs"), ladder.plan.of("router")
     if not wanted or not routers:
         return []
     settle = subjects.settle_s(ladder.deployment.host(routers[0].host).router)
     found = log_rows(ladder, ladder.plan.instances, marks, settle)
     warns = "logs" in lenient(wanted, ladder.asking.settings.rungs)
-    return [Row(**{**row, "ok": row["ok"] or warns}, warning=warns and not row["ok"]) for row in found]
+    return [
+        Row(**{**row, "ok": row["ok"] or warns, "warning": row["warning"] or (warns and not row["ok"])})
+        for row in found
+    ]
 
 
 def climb_from_here(ladder: Ladder, router: Instance) -> list[Row]:

@@ -27,8 +27,8 @@ def log_rows(
     """The rung `logs` of each instance: no line since its start, or in the time that is looked back on, is known-bad.
 
     marks: of the moment at which all had found each other; what a restart of the other side of a pair explains, at most
-    settle_s after the newest start and before that moment, is told and no error. A row has rung, subject, ok, seconds
-    and detail, as all rungs have.
+    settle_s after the newest start and before that moment, is told and no error. A row has rung, subject, ok, seconds,
+    detail and warning, as all rungs have.
     """
     chosen = list(instances)
     window_s = deployed.deployment.hosts[0].verify.log_window_s
@@ -53,8 +53,8 @@ def _service(deployed: Deployed, instance: Instance) -> Services:
 
 
 def _row(name: str, found: dict[str, Any], passing_s: float, later: Mapping[str, Any] | None) -> dict[str, Any]:
-    ok, detail = verdict(found, passing_s, later or ())
-    return {"rung": "logs", "subject": name, "ok": ok, "seconds": found.get("seconds", 0.0), "detail": detail}
+    seconds = found.get("seconds", 0.0)
+    return {"rung": "logs", "subject": name, "seconds": seconds, **verdict(found, passing_s, later or ())._asdict()}
 
 
 def hint(service: Services, instance: str, **request: Any) -> str:
