@@ -41,7 +41,7 @@ def _table(table: Table) -> Iterator[str]:
     yield from (f"### {plain(table.title)}", "")
     yield "| " + " | ".join(map(plain, table.head)) + " |"
     yield "|" + " --- |" * len(table.head)
-    yield from ("| " + " | ".join(plain(item.text) for item in row) + " |" for row in table.rows)
+    yield from ("| " + " | ".join(plain(item.whole) for item in row) + " |" for row in table.rows)
     yield from ("", *([plain(table.note), ""] if table.note else []))
 
 

@@ -37,13 +37,29 @@ _FOLLOWS = {
 def facets(record: Record) -> dict[str, str]:
     """What was recorded, in words, by FACETS' names."""
     known = {name: record.get(key) for key, name in FACETS.items()}
-    known["GPUs"] = _gpus(record)
+    known |= {"GPUs": _gpus(record), "instances": _instances(record), "runs": _runs(record)}
     return {name: _words(value) for name, value in known.items() if value not in (None, [], {}, "")}
 
 
 def _gpus(record: Record) -> str:
     counts = record.get("gpus") or {}
     return f"{counts['all']} ({counts['prefill']} prefill, {counts['decode']} decode)" if counts.get("all") else "none"
+
+
+def _instances(record: Record) -> str:
+    rows = [row for rows in (record.get("topology") or {}).values() for row in rows]
+    gpus = [f" (GPU {', '.join(map(str, row['gpus']))})" if row.get("gpus") else "" for row in rows]
+    return ", ".join(f"{row['instance']} on {row['host']}{used}" for row, used in zip(rows, gpus, strict=True))
+
+
+def _runs(record: Record) -> str:
+    runs = record.get("runs") or []
+    releases = list(dict.fromkeys(str(run["release"]) for run in runs if run.get("release")))
+    times = [run[key] for run in runs for key in ("started", "ended") if run.get(key)]
+    span = f", from {min(times)} to {max(times)}" if times else ""
+    proven = ", each verified before" if runs and all(run.get("verified") for run in runs) else ""
+    of = f" of release {', '.join(releases)}" if releases else ""
+    return f"{len(runs)}{of}{span}{proven}" if runs else ""
 
 
 def _words(value: Any) -> str:

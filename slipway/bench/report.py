@@ -29,15 +29,24 @@ _WORDS = {"better": "better", "worse": "worse", "noise": "noise", "differs": "di
 
 @dataclass(frozen=True)
 class Item:
-    """One cell of a table; tone: what it means, told by words too."""
+    """One cell of a table; tone: what it means, told by words too. more: left out where there is little room."""
 
     text: str
     tone: Tone = ""
+    more: str = ""
+
+    @property
+    def whole(self) -> str:
+        """All of it."""
+        return f"{self.text} {self.more}".rstrip()
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table. folded: of less interest, shown when asked for. note: a sentence. texts: words rather than figures."""
+    """A table. folded: of less interest, shown when asked for. note: a sentence.
+
+    texts: words rather than figures. compared: its columns are those of a comparison.
+    """
 
     title: str
     head: tuple[str, ...]
@@ -45,6 +54,7 @@ class Table:
     folded: bool = False
     note: str = ""
     texts: bool = False
+    compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -210,7 +220,7 @@ def _table(request: Request, result: Result, shape: Shape, found: Sequence[Row],
         body = [(Item("void", "void"), Item(""), Item("; ".join(void), "void"), *[Item("")] * (len(head) - 3))]
     count = sum(cell.valid for cell in result.of(shape))
     note = "" if folded else f"n={shape.prompts}, {count} run(s)" + (f", {len(void)} void" if void else "")
-    return Table(title, head, tuple(body), folded, note)
+    return Table(title, head, tuple(body), folded, note, compared=request.baseline is not None)
 
 
 def _baseline_name(baseline: Result) -> str:
@@ -219,18 +229,19 @@ def _baseline_name(baseline: Result) -> str:
 
 def _cells(row: Row, compared: bool) -> tuple[Item, ...]:
     metric, ends = row.metric, row.ends
-    value = shown(metric, row.value) + (f" [{shown(metric, ends[0])} … {shown(metric, ends[1])}]" if ends else "")
-    first = (Item(metric.title), Item(metric.unit), Item(value))
+    between = f"[{shown(metric, ends[0])} … {shown(metric, ends[1])}]" if ends else ""
+    first = (Item(metric.title), Item(metric.unit), Item(shown(metric, row.value), more=between))
     if not compared:
         return first
     difference = row.difference
     if difference is None:
         return (*first, Item("N/A"), Item(""), Item(""), Item("not measured", "unknown"))
-    percent = "" if difference.percent is None else f"{difference.percent:+.1f} %{_half(difference.half_percent)}"
+    percent = "" if difference.percent is None else f"{difference.percent:+.1f} %"
+    half = _half(difference.half_percent).strip() if percent else ""
     delta = f"{difference.delta:+,.{max(metric.digits, 1)}f}"
     verdict = difference.verdict
     base = Item(shown(metric, difference.baseline))
-    return (*first, base, Item(delta), Item(percent, verdict), Item(_WORDS[verdict], verdict))
+    return (*first, base, Item(delta), Item(percent, verdict, half), Item(_WORDS[verdict], verdict))
 
 
 def _bound_words(bounds: Mapping[str, Bound | str]) -> tuple[str, ...]:
