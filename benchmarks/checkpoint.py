@@ -1,10 +1,11 @@
-"""Ratios for checkpoints: fetching against curl, verifying against sha256sum, and what a recheck costs.
+"""Ratios for checkpoints: fetching against curl, verifying against sha256sum, and what looking at one costs.
 
 usage: python benchmarks/checkpoint.py [--gb 2] [--shards 76] [--mb-per-s 0]
 
 The server is tests/hub in a process of its own; each side fetches the same files from it in the same run, alternating,
 eight side by side. --mb-per-s caps each connection, as a link does; 0 leaves the loopback free, where the client's own
-cost shows most. Files are random, not sparse. CPU seconds are those of the client alone.
+cost shows most. Files are random, not sparse. The structure check reads a folder shaped like a checkpoint of 149 GB
+(sparse, with real headers). Ratios are taken pair by pair; their spread says how quiet the machine was.
 """
 
 import argparse
@@ -25,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 from slipway.agent.fetch_hub import Client  # noqa: E402
 from slipway.agent.recheck import full, seal  # noqa: E402
 from slipway.agent.state import look  # noqa: E402
+from slipway.checkpoint import inspect, read_folder  # noqa: E402
 from tests.hub.checkpoint import write_checkpoint  # noqa: E402
 
 REPO, SIDE_BY_SIDE = "org/model", 8
@@ -43,6 +45,7 @@ def main() -> None:
             verification(folder / "checkpoint", given.runs)
         finally:
             server.communicate("")
+        structure(folder / "large")
 
 
 def arguments() -> argparse.Namespace:
@@ -72,9 +75,15 @@ def transfers(url: str, folder: Path, runs: int) -> None:
     told("curl", middle(theirs), size)
     told("curl, then sha256sum", middle([a + b for a, b in zip(theirs, hashed, strict=True)]), size)
     told("fetch, every byte proven", middle(ours), size)
-    print(f"fetch / curl:                {middle(theirs) / middle(ours):.2f}  (proof included in fetch, not in curl)")
-    both = middle([a + b for a, b in zip(theirs, hashed, strict=True)])
-    print(f"fetch / (curl + sha256sum):  {both / middle(ours):.2f}")
+    ratio("fetch / curl", theirs, ours, "proof included in fetch, not in curl")
+    ratio("fetch / (curl + sha256sum)", [a + b for a, b in zip(theirs, hashed, strict=True)], ours)
+
+
+def ratio(name: str, theirs: list[float], ours: list[float], note: str = "") -> None:
+    """Pair by pair, as throughput: above 1 we are faster."""
+    pairs = sorted(a / b for a, b in zip(theirs, ours, strict=True))
+    spread = f"{pairs[0]:.2f} to {pairs[-1]:.2f}"
+    print(f"{name + ':':28} {statistics.median(pairs):.2f}  ({spread}{'; ' + note if note else ''})")
 
 
 def timed(call: object) -> float:
@@ -121,12 +130,46 @@ def verification(folder: Path, runs: int) -> None:
     middle = statistics.median
     print(f"sha256sum in parallel:       {middle(theirs):.2f} s")
     print(f"verify --full:               {middle(ours):.2f} s")
-    print(f"verify / sha256sum:          {middle(theirs) / middle(ours):.2f}")
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    took = timed(lambda: look(str(folder)))
-    after, count = resource.getrusage(resource.RUSAGE_SELF), look(str(folder))["files"]
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    ratio("verify / sha256sum", theirs, ours)
+    count, (took, spent) = look(str(folder))["files"], cpu(lambda: look(str(folder)))
     print(f"recheck per 100 files:       {took * 1e5 / count:.1f} ms, {spent * 1e5 / count:.1f} ms of CPU")
+
+
+def cpu(call: object) -> tuple[float, float]:
+    """Seconds, and CPU seconds of this process."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    took = timed(call)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def structure(folder: Path, tensors: int = 140_000, shards: int = 76, size: float = 149e9) -> None:
+    """Headers, index and dtypes of a checkpoint as large as the largest in use, on the host and on the controller."""
+    write_large(folder, tensors, shards, int(size / tensors) // 2 * 2)
+    bytes_ = sum(path.stat().st_size for path in folder.iterdir())
+    rows = [cpu(lambda: inspect(read_folder(folder))) for _ in range(3)]
+    assert not [one for one in inspect(read_folder(folder)).findings if one.severity == "error"]
+    middle = sorted(spent for _, spent in rows)[1]
+    print(f"structure of {bytes_ / 1e9:.0f} GB:         {middle:.2f} s of CPU ({tensors} tensors in {shards} files)")
+
+
+def write_large(folder: Path, tensors: int, shards: int, size: int) -> None:
+    """Sparse shards with whole headers, and the index over them."""
+    write_checkpoint(folder, 0)
+    names: dict[str, str] = {}
+    for number in range(shards):
+        file = f"model-{number + 1:05d}-of-{shards:05d}.safetensors"
+        own = [f"model.layers.{at // 2400}.mlp.experts.{at % 2400}.w.weight" for at in range(number, tensors, shards)]
+        header = json.dumps({
+            name: {"dtype": "BF16", "shape": [size // 2], "data_offsets": [at * size, (at + 1) * size]}
+            for at, name in enumerate(own)
+        }).encode()  # fmt: skip
+        with (folder / file).open("wb") as out:
+            out.write(len(header).to_bytes(8, "little") + header)
+            out.truncate(8 + len(header) + len(own) * size)
+        names.update(dict.fromkeys(own, file))
+    index = {"metadata": {"total_size": tensors * size}, "weight_map": names}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
 if __name__ == "__main__":

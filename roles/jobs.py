@@ -53,6 +53,16 @@ def says(host: Host, plan: HostPlan, job: Job, text: str, within_s: float) -> bo
     return False
 
 
+def running(host: Host, plan: HostPlan) -> dict[str, dict[str, Any]]:
+    """What runs detached on a host now: name -> status, whose `last` line is the progress. Raises RemoteError."""
+    output = ask_agent(host, plan, "job", "running", plan.paths["jobs"])
+    try:
+        found: dict[str, dict[str, Any]] = json.loads(output.stdout[-1])
+    except (ValueError, IndexError):
+        raise RemoteError(f"the jobs of {host.name} could not be looked at: {output.said}") from None
+    return found
+
+
 def watch(host: Host, plan: HostPlan, jobs: Sequence[Job], deadline_s: float, poll_s: float = 1.0) -> None:
     """Until every job has ended well, printing what each last said. Raises RemoteError at the first that fails."""
     began, said, pending = time.monotonic(), dict.fromkeys((job.name for job in jobs), ""), list(jobs)

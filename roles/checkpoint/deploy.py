@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyinfra import logger
 from pyinfra.api import deploy
 from pyinfra.api.host import Host
 
@@ -37,7 +38,7 @@ def _upload_once(host: Host, run: Run, checkpoint: CheckpointPlan) -> None:
     share = sharing(run, checkpoint)
     if not share.to_upload(host.name):
         share.wait_uploaded()
-        take(host, run, checkpoint)
+        _take_or_upload(host, run, checkpoint)
         return
     try:
         share.failed = True
@@ -45,6 +46,15 @@ def _upload_once(host: Host, run: Run, checkpoint: CheckpointPlan) -> None:
         share.failed = False
     finally:
         share.uploaded.set()
+
+
+def _take_or_upload(host: Host, run: Run, checkpoint: CheckpointPlan) -> None:
+    """A firewall between the hosts costs time, not the deploy."""
+    try:
+        take(host, run, checkpoint)
+    except RemoteError as error:
+        logger.warning(f"{host.print_prefix}{error}; uploading it from here")
+        _upload(host, run, checkpoint)
 
 
 def _upload(host: Host, run: Run, checkpoint: CheckpointPlan) -> None:

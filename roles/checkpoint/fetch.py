@@ -24,6 +24,7 @@ from slipway.plan.kind import source_of
 from slipway.plan.model import CheckpointPlan, HostPlan
 
 SAY_EVERY_S = 5.0
+NOBODY_S = 60  # without an answer from any host that has it, an upload is the quicker way
 
 
 def fetch(host: Host, run: Run, checkpoint: CheckpointPlan, files: HubFiles) -> None:
@@ -50,7 +51,7 @@ def take(host: Host, run: Run, checkpoint: CheckpointPlan) -> None:
     model = run.opened.deployment.host(host.name).model
     limits = HubFiles(
         "", {}, workers=model.fetch_workers, bandwidth=int(model.fetch_mb_per_s * 1e6), timeout_s=model.fetch_timeout_s,
-        patience_s=model.fetch_patience_s, deadline_s=model.fetch_deadline_s,
+        patience_s=min(model.fetch_patience_s, NOBODY_S), deadline_s=model.fetch_deadline_s,
     )  # fmt: skip
     try:
         told = _request(checkpoint, share, share.enter(host.name), limits)

@@ -12,6 +12,7 @@ from pyinfra import host as current_host
 from pyinfra import state
 from pyinfra.api import deploy, operation
 
+from roles import jobs
 from roles.remote import RemoteError, ask_agent, ensure_agent
 from roles.run import Run
 from roles.services import Services, worker_question
@@ -49,11 +50,17 @@ def _lines(run: Run, name: str) -> list[str]:
     try:
         ensure_agent(run.hosts[name], plan)
         told = _told(run, name)
+        lines += [_job_line(job, found) for job, found in jobs.running(run.hosts[name], plan).items()]
     except RemoteError as error:
         return [*lines, f"  {error}"]
     lines += [_instance(run, instance, told["rates"].get(instance.name)) for instance in run.plan.on(name)]
     lines += [f"  {line}" for line in recent_lines(told)]
     return [*lines, *history_lines(told)] if name == run.plan.hosts[0].name else lines
+
+
+def _job_line(name: str, found: dict[str, Any]) -> str:
+    """What runs detached, with what it last said: a fetch tells bytes, rate, time left and files."""
+    return f"  running: {name} since {_duration(found['seconds'])}: {found['last'][:160]}"
 
 
 def _told(run: Run, name: str) -> dict[str, Any]:

@@ -76,6 +76,9 @@ class Line:
             thread.start()
         for thread in ready:
             thread.join(ANSWER_S + 1)
+        for peer in self.peers.values():
+            if peer.state == "gone":
+                print(f"{peer.name} does not answer at {peer.url}; the others do without", flush=True)
         for thread in self.threads:
             thread.start()
         return self

@@ -3,6 +3,7 @@
 usage: job start DIR KEY COMMAND...   start, unless a job with this key runs or has ended well
        job status DIR                 one JSON line: state, rc, seconds, last line of the log
        job stop DIR                   end the job and what it started
+       job running PARENT             one JSON line: the status of every job below PARENT that runs, by name
 
 DIR holds key, pid, log and, once ended, rc. Standard library only, Python 3.9+.
 """
@@ -90,6 +91,13 @@ def status(folder: str) -> dict[str, Any]:
     }
 
 
+def running(parent: str) -> dict[str, Any]:
+    """Status of each job below `parent` that runs now, by the name of its folder."""
+    names = sorted(os.listdir(parent)) if os.path.isdir(parent) else []
+    found = {name: status(os.path.join(parent, name)) for name in names}
+    return {name: one for name, one in found.items() if one["state"] == "running"}
+
+
 def stop(folder: str) -> None:
     """End the job's whole session: TERM, and after ten seconds KILL."""
     now = status(folder)
@@ -154,8 +162,10 @@ def main(arguments: list[str]) -> int:
     elif action == "stop":
         stop(folder)
         print(json.dumps(status(folder)))
+    elif action == "running":
+        print(json.dumps(running(folder)))
     else:
-        print(f"job: unknown action {action}; must be start, status or stop", file=sys.stderr)
+        print(f"job: unknown action {action}; must be start, status, stop or running", file=sys.stderr)
         return 2
     return 0
 

@@ -2,7 +2,8 @@
 
 usage: prune list ROOT | prune dry ROOT | prune remove ROOT      one JSON line
 A checkpoint counts as used when any release of any deployment below ROOT, the current one or not, names its path, or
-when a fetch runs into it. A release whose plan cannot be read stops the pruning. Standard library only, Python 3.9+.
+when a fetch runs into it. A release whose plan cannot be read stops the pruning, and so does a run that changes a
+deployment now: what it will refer to is not written yet. Standard library only, Python 3.9+.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from slipway.agent.lock import look as look_at_lock
 from slipway.agent.state import look, notes_path, read_note
+
+DEAD_S = 3600.0  # a lock without a sign of life for so long is nobody's; rollout.lock_expires_s is 120 by default
 
 
 class PruneError(Exception):
@@ -89,12 +93,24 @@ def prune(root: str, really: bool) -> list[dict[str, Any]]:
     """Remove what no release refers to; what was, or would be, removed. Raises PruneError before anything is."""
     if not os.path.isdir(os.path.join(root, "checkpoints")):
         raise PruneError(f"{root} has no checkpoints/; ROOT is the folder that holds engines/ and deployments/")
+    if really:
+        refuse_while_changing(root)
     rows = [row for row in checkpoints(root) if not row["used"] and row["kind"] != "fetching"]
     for row in rows if really else []:
         if read_note(row["path"], "complete"):
             os.unlink(notes_path(row["path"], "complete"))  # half removed is never complete
         shutil.rmtree(row["path"])
     return rows
+
+
+def refuse_while_changing(root: str) -> None:
+    """A deploy writes its release last. Raises PruneError when one may be under way."""
+    for folder in sorted(glob.glob(os.path.join(glob.escape(root), "deployments", "*"))):
+        found = look_at_lock(folder)
+        if found["state"] == "held" and found["silent_s"] < DEAD_S:
+            who = f"{found['holder'].get('who', 'somebody')}, last sign of life {found['silent_s']:.0f} s ago"
+            name = os.path.basename(folder)
+            raise PruneError(f"{name} is being changed ({who}); what it will refer to is not recorded yet, so wait")
 
 
 def main(arguments: list[str]) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from tests.hub.checkpoint import write_checkpoint
 from tests.hub.repository import Repository
 from tests.hub.server import Hub
 from tests.staging.lab import Lab
-from tests.staging.lab.commands import run
+from tests.staging.lab.commands import run, until
 from tests.staging.site import REPOSITORY, Site
 
 HOSTS = {f"h{number}": f"10.77.0.{10 + number}" for number in (1, 2, 3, 4)}
@@ -57,7 +60,7 @@ def wheels(staging_machine: None) -> Path:
 
 @pytest.fixture(scope="module")
 def lab4(staging_machine: None) -> Iterator[Lab]:
-    with Lab(HOSTS, prefix="stgckpt") as lab:
+    with Lab(HOSTS, prefix=f"stg{os.getpid()}c") as lab:
         yield lab
     assert lab.leftovers() == []
 
@@ -78,6 +81,11 @@ class Fleet(Site):
         shared = {"deployment": "ckpt", "engine": {"kind": "simulator"}, "model": {"share_from_mb": 1, **model}}
         (self.folder / "group_vars" / "all.yml").write_text(json.dumps(shared))
         self.inventory = self.folder / "inventory.py"
+
+    def alone(self) -> None:
+        """Only h1."""
+        text = self.inventory.read_text().replace('("h2", "h3", "h4")', '("h1",)')
+        self.inventory.write_text(text)
 
     def converge(self, check: bool = True) -> str:
         words = self.command("pyinfra", "-y", *self.overrides, self.inventory, self.folder / "play.py")
@@ -153,3 +161,74 @@ def test_the_hub_gives_one_copy_for_four_hosts(fleet: Fleet, hub: Hub, source: P
     assert left_open(fleet) == {}
     assert SECRET not in out
     assert f"checkpoint {ROOT}" not in fleet.converge()
+
+
+@pytest.fixture
+def slow_hub(hub: Hub) -> Hub:
+    """Each connection gets 1 MB/s, so that there is a middle in which something can happen."""
+    hub.cap = 1_000_000
+    return hub
+
+
+def start(fleet: Fleet) -> subprocess.Popen[str]:
+    words = fleet.command("pyinfra", "-y", *fleet.overrides, fleet.inventory, fleet.folder / "play.py")
+    return fleet.lab.start(*words, env=fleet.environment(), cwd=REPOSITORY)
+
+
+def came(fleet: Fleet, host: str) -> int:
+    """Bytes of weights on a host, proven or not."""
+    told = fleet.sh(host, f"find {ROOT}/checkpoints -name 'model-*' -printf '%s\\n' 2>/dev/null || true")
+    return sum(map(int, told.split()))
+
+
+def in_the_middle(fleet: Fleet, host: str) -> None:
+    assert until(lambda: came(fleet, host) > 1_000_000, 240, pause=0.5)
+
+
+@pytest.mark.full
+def test_a_host_that_loses_power_is_replaced_by_the_others(fleet: Fleet, slow_hub: Hub, source: Path) -> None:
+    """Its share of the files comes to the others from whoever is next; it itself goes on with the next run."""
+    running = start(fleet)
+    in_the_middle(fleet, "h2")
+    fleet.lab["h2"].stop()
+    out = running.communicate(timeout=240)[0]
+    assert running.returncode != 0
+    assert "h2" in out
+    path = path_on_hosts(slow_hub)
+    assert until(lambda: all(whole(fleet, host, path, source) for host in ("h1", "h3", "h4")), 120, pause=0.5)
+    fleet.lab["h2"].start()
+    slow_hub.cap, before = 0, slow_hub.sent
+    fleet.converge()
+    assert whole(fleet, "h2", path, source)
+    assert slow_hub.sent == before, "the others have it: the Hub is not asked again"
+    assert left_open(fleet) == {}
+
+
+def whole(fleet: Fleet, host: str, path: str, source: Path) -> bool:
+    found = fleet.files(host, path) if fleet.sh(host, f"ls -d {path} 2>/dev/null || true") else {}
+    return {name: found.get(name) for name in hashes(source)} == hashes(source)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("happens", ["reboot", "cable"])
+def test_a_fetch_goes_on_after_a_reboot_and_after_a_cut_cable(
+    fleet: Fleet, slow_hub: Hub, source: Path, happens: str
+) -> None:
+    """One host alone, so that every byte is the Hub's: none comes twice but what was in flight."""
+    fleet.alone()
+    running = start(fleet)
+    in_the_middle(fleet, "h1")
+    if happens == "reboot":
+        fleet.lab["h1"].reboot()
+    else:
+        fleet.lab["h1"].cable(False)
+        time.sleep(20)
+        fleet.lab["h1"].cable(True)
+    running.communicate(timeout=240)
+    had, slow_hub.cap = came(fleet, "h1"), 0
+    assert had > 1_000_000
+    before = slow_hub.sent
+    fleet.converge()
+    assert whole(fleet, "h1", path_on_hosts(slow_hub), source)
+    total = sum(path.stat().st_size for path in source.iterdir())
+    assert slow_hub.sent - before <= total - had

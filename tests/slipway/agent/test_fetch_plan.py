@@ -1,6 +1,7 @@
 """A checkpoint of the Hub in a plan: recorded by the CLI, pinned to a commit, refused when the record does not fit."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -145,6 +146,21 @@ def test_a_release_that_cannot_be_read_stops_the_pruning(tmp_path, capsys):
     assert main(["checkpoint", "prune", str(tmp_path), "--yes"]) == 1
     assert "what it refers to is unknown; nothing was removed" in capsys.readouterr().err
     assert unused.exists()
+
+
+def test_nothing_is_pruned_while_a_deploy_runs(tmp_path, capsys):
+    """Its checkpoint is there before the release that refers to it."""
+    fresh = tmp_path / "checkpoints" / "org--model" / "a"
+    fresh.mkdir(parents=True)
+    lock = tmp_path / "deployments" / "demo" / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text(json.dumps({"id": "1", "who": "ann"}))
+    assert main(["checkpoint", "prune", str(tmp_path), "--yes"]) == 1
+    assert "demo is being changed (ann, last sign of life 0 s ago)" in capsys.readouterr().err
+    assert fresh.exists()
+    os.utime(lock, (1, 1))
+    assert main(["checkpoint", "prune", str(tmp_path), "--yes"]) == 0
+    assert not fresh.exists()
 
 
 def test_verify_tells_each_bad_file(tmp_path, capsys):

@@ -78,3 +78,18 @@ def test_a_command_that_is_not_there_ends_with_127_and_says_so(tmp_path):
 
     assert ended["rc"] == 127
     assert "cannot run /no/such/program" in ended["last"]
+
+
+def test_running_names_each_job_that_runs_with_its_last_word_and_no_other(tmp_path):
+    job("start", tmp_path / "ended", "k", "true")
+    job("start", tmp_path / "going", "k", "sh", "-c", "echo 1 of 2; sleep 60")
+    wait(tmp_path / "ended")
+    deadline = time.monotonic() + 10
+    while job("status", tmp_path / "going")["last"] != "1 of 2" and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+    found = job("running", tmp_path)
+
+    job("stop", tmp_path / "going")
+    assert {name: one["last"] for name, one in found.items()} == {"going": "1 of 2"}
+    assert job("running", tmp_path) == job("running", tmp_path / "nowhere") == {}

@@ -1,0 +1,209 @@
+"""What a checkpoint costs on four hosts rather than one: wall time over links of one speed, and bytes from the Hub.
+
+usage: sudo python benchmarks/checkpoint_hosts.py [--mb 120] [--shards 24] [--mb-per-s 10] [--runs 3] [--ways ...]
+
+Each host and the Hub is a network namespace on a bridge, as in tests/staging/lab, with its link shaped by tc in both
+directions. Every way fetches the same files in the same run, in turns:
+
+  one      one host, from the Hub                 each     four hosts, each from the Hub
+  share    four hosts as a deploy has it          rsync    one from the Hub, then down a line of rsync daemons
+  fan      one from the Hub, then three at once from it by rsync
+
+rsync is measured where it is on PATH. Every byte is proven in one, each and share; rsync's copies are not.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.hub.checkpoint import write_checkpoint  # noqa: E402
+from tests.hub.repository import Repository  # noqa: E402
+from tests.staging.lab.network import Network, Switch  # noqa: E402
+
+REPO, PORT, TOKEN = "org/model", 8790, "of-this-benchmark"
+HUB, HOSTS = "10.77.0.2", {f"h{number}": f"10.77.0.{10 + number}" for number in (1, 2, 3, 4)}
+
+
+class Links:
+    """The hosts' network: a bridge, and a shaped cable to each."""
+
+    def __init__(self, folder: Path, mb_per_s: float) -> None:
+        self.switch, self.rate = Switch(folder / "switch"), f"{mb_per_s * 8:.0f}mbit"
+        self.hosts = {name: Network(folder / name) for name in (*HOSTS, "hub")}
+
+    def __enter__(self) -> "Links":
+        self.switch.make()
+        for name, host in self.hosts.items():
+            host.make()
+            self.switch.plug(host, name, {**HOSTS, "hub": HUB}[name])
+            for network, device in ((self.switch, f"p-{name}"), (host, "eth0")):
+                shape = ("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", self.rate)
+                subprocess.run([*network.command(*shape, "burst", "128kb", "latency", "200ms")], check=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for network in (*self.hosts.values(), self.switch):
+            network.remove()
+
+    def start(self, host: str, *words: object, **options: object) -> subprocess.Popen:
+        options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "cwd": ROOT, **options}
+        return subprocess.Popen(self.hosts[host].command(*words), **options)
+
+
+class Bench:
+    """The files, and the ways to get them to hosts. sent: bytes that left the Hub's host in the last run."""
+
+    def __init__(self, links: Links, folder: Path, source: Path, url: str) -> None:
+        self.links, self.folder, self.source, self.url = links, folder, source, url
+        repository = Repository(REPO, source)
+        self.commit = repository.branches["main"]
+        entries = repository.commits[self.commit].values()
+        self.files = {one.path: [one.size, ("sha256:" if one.sha256 else "git:") + one.etag] for one in entries}
+        self.size = sum(size for size, _ in self.files.values())
+        (folder / "token").write_text(TOKEN)
+
+    def place(self, host: str) -> Path:
+        return self.folder / host / "checkpoint"
+
+    def request(self, host: str, share: bool) -> Path:
+        peers = {name: f"http://{address}:{PORT}" for name, address in HOSTS.items() if name != host}
+        told = {"me": host, "members": list(HOSTS), "peers": peers, "token_file": str(self.folder / "token")}
+        made = {"path": str(self.place(host)), "repo": REPO, "commit": self.commit, "endpoint": self.url, "workers": 8,
+                "files": self.files, "share": told if share else {}, "address": HOSTS[host], "port": PORT,
+                "token_file": str(self.folder / "token") if share else "", "pending": True}  # fmt: skip
+        path = self.folder / f"{host}.json"
+        path.write_text(json.dumps(made))
+        return path
+
+    def fetch(self, hosts: list[str], share: bool = False) -> None:
+        mirrors = [self.program(host, "fetch_mirror", share) for host in hosts] if share else []
+        wait_all([self.program(host, "fetch", share) for host in hosts])
+        end(mirrors)
+
+    def program(self, host: str, name: str, share: bool) -> subprocess.Popen:
+        log = (self.folder / f"{host}-{name}.log").open("w")
+        return self.links.start(
+            host, sys.executable, "-m", f"slipway.agent.{name}", self.request(host, share), stdout=log
+        )
+
+    def daemons(self, hosts: list[str]) -> list[subprocess.Popen]:
+        started = []
+        for host in hosts:
+            config = self.folder / f"{host}.rsyncd"
+            config.write_text(f"use chroot = no\nmax connections = 9\n[all]\npath = {self.place(host)}\n")
+            words = (
+                "rsync",
+                "--daemon",
+                "--no-detach",
+                "--port",
+                "8873",
+                f"--address={HOSTS[host]}",
+                f"--config={config}",
+            )
+            started.append(self.links.start(host, *words))
+        time.sleep(0.5)
+        return started
+
+    def pull(self, host: str, source: str) -> subprocess.Popen:
+        self.place(host).mkdir(parents=True)
+        away = f"rsync://{HOSTS[source]}:8873/all/"
+        return self.links.start(
+            host, "rsync", "-a", "--whole-file", "--inplace", "--exclude", ".cache", away, self.place(host)
+        )
+
+    def rsync(self, fan: bool) -> None:
+        first, *others = HOSTS
+        self.fetch([first])
+        running = self.daemons(list(HOSTS)[:-1])
+        if fan:
+            wait_all([self.pull(host, first) for host in others])
+        for source, host in () if fan else zip(HOSTS, others, strict=False):
+            wait_all([self.pull(host, source)])
+        end(running)
+
+
+def wait_all(processes: list[subprocess.Popen]) -> None:
+    codes = [process.wait(1800) for process in processes]
+    assert not any(codes), codes
+
+
+def end(processes: list[subprocess.Popen]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.wait()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--mb", type=float, default=120.0)
+    parser.add_argument("--shards", type=int, default=24)
+    parser.add_argument("--mb-per-s", type=float, default=10.0, help="of every link, in each direction, 10^6 bytes")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--ways", nargs="*", default=["one", "each", "share", "rsync", "fan"])
+    return parser.parse_args()
+
+
+def left(links: Links) -> int:
+    """Bytes that left the Hub's host so far."""
+    words = links.hosts["hub"].command("ip", "-j", "-s", "link", "show", "eth0")
+    return json.loads(subprocess.check_output(words))[0]["stats64"]["tx"]["bytes"]
+
+
+def measure(bench: Bench, ways: list[str], runs: int) -> dict[str, list[tuple[float, float]]]:
+    """Seconds, and copies that left the Hub, by way."""
+    calls = {"one": lambda: bench.fetch(["h1"]), "each": lambda: bench.fetch(list(HOSTS)),
+             "share": lambda: bench.fetch(list(HOSTS), True), "rsync": lambda: bench.rsync(False),
+             "fan": lambda: bench.rsync(True)}  # fmt: skip
+    there = [way for way in ways if way not in ("rsync", "fan") or shutil.which("rsync")]
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in there}
+    for _ in range(runs):
+        for way in there:
+            for host in HOSTS:
+                shutil.rmtree(bench.folder / host, ignore_errors=True)
+            before, began = left(bench.links), time.monotonic()
+            calls[way]()
+            found[way].append((time.monotonic() - began, (left(bench.links) - before) / bench.size))
+    return found
+
+
+def report(bench: Bench, found: dict[str, list[tuple[float, float]]], given: argparse.Namespace) -> None:
+    print(f"{bench.size / 1e6:.0f} MB in {len(bench.files)} files, links of {given.mb_per_s:g} MB/s, {given.runs} runs")
+    base = statistics.median(seconds for seconds, _ in found["one"])
+    for way, rows in found.items():
+        times = sorted(seconds for seconds, _ in rows)
+        middle, copies = statistics.median(times), statistics.median(copy for _, copy in rows)
+        spread = f"{times[0]:.1f} to {times[-1]:.1f}"
+        print(f"{way:6} {middle:6.1f} s ({spread}), {middle / base:.2f} x one host, {copies:.2f} copies from the Hub")
+
+
+def main() -> None:
+    given = arguments()
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory())
+        folder = Path(place)
+        (folder / "net").mkdir()
+        source = write_checkpoint(folder / "source", given.shards, int(given.mb * 1e6 / given.shards))
+        links = stack.enter_context(Links(folder / "net", given.mb_per_s))
+        words = (sys.executable, "-m", "tests.hub.server", REPO, source, 0, HUB)
+        server = links.start("hub", *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        stack.callback(server.communicate, "")
+        bench = Bench(links, folder, source, server.stdout.readline().strip())
+        report(bench, measure(bench, given.ways, given.runs), given)
+
+
+if __name__ == "__main__":
+    if os.geteuid():
+        sys.exit("needs root, for network namespaces")
+    main()
