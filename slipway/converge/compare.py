@@ -80,12 +80,31 @@ def _no_room(host: HostPlan, state: State) -> Iterator[Change]:
     """A disk that cannot hold what is to be installed stops the deploy before anything is changed."""
     root = host.paths["root"]
     missing = [one for one in host.builds if state["builds"][f"{host.paths['engines']}/{one.id}"]["kind"] != "complete"]
-    needed, free = sum(build.disk_gb for build in missing), state["disks"].get(root, math.inf) / 1e9
+    parts = {
+        "the builds to be installed": sum(build.disk_gb for build in missing),
+        "the checkpoint": _to_come(host, state),
+    }
+    needed, free = sum(parts.values()), state["disks"].get(root, math.inf) / 1e9
     if needed > free:
-        reason = (
-            f"{root} has {free:.1f} GB free; the builds to be installed need {needed:.1f} GB: free some, or set `root:`"
+        told = " and ".join(
+            f"{what} need{'s' * (what == 'the checkpoint')} {size:.1f} GB" for what, size in parts.items() if size
         )
+        reason = f"{root} has {free:.1f} GB free; {told}: free some, or set `root:`"
         yield Change(host.name, "host", "refuse", "disk", reason)
+
+
+def _to_come(host: HostPlan, state: State) -> float:
+    """GB of a checkpoint of which nothing is there yet; an upload lies there twice until it is unpacked.
+
+    Of one that is there in part the fetch itself tells what is missing.
+    """
+    files = host.checkpoint.files if host.checkpoint else None
+    if host.checkpoint is None or files is None:
+        return 0.0
+    fetched = isinstance(files, HubFiles)
+    if state["checkpoints" if fetched else "folders"][host.checkpoint.path]["kind"] != "absent":
+        return 0.0
+    return sum(size for size, _ in files.entries.values()) * (1 if fetched else 2) / 1e9
 
 
 def _is_ours(owner: Mapping[str, Any], plan: Plan) -> bool:

@@ -2,10 +2,7 @@
 
 import json
 import os
-import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,6 @@ from slipway.cli import main
 from tests.e2e.site import CHECKOUT, Site
 from tests.hub.repository import Repository
 from tests.hub.server import Hub
-from tests.slipway.agent.test_fetch import request_for
 
 SECRET = "hf_not_to_be_seen"
 
@@ -86,22 +82,6 @@ def test_a_damaged_file_is_fetched_again_and_nothing_else(site, hub, first):
     assert [row[1].rpartition("/")[2] for row in hub.asked("/resolve/", "HEAD")] == ["model.safetensors"]
     kept = list((site.root / "checkpoints" / "org--tiny" / "quarantine").rglob("model.safetensors.*"))
     assert [path.stat().st_size for path in kept] == [1000]
-
-
-def test_the_status_tells_how_far_a_running_fetch_is(site, hub, first, tmp_path):
-    hub.fault("slow", "model.safetensors", rate=20_000)
-    (tmp_path / "token").write_text(SECRET)
-    made = request_for(hub, tmp_path / "c", name="org/tiny", every_s=0.2, token_file=str(tmp_path / "token"))
-    (tmp_path / "request.json").write_text(json.dumps(made))
-    job = [sys.executable, "-m", "slipway.agent.job"]
-    command = [sys.executable, "-m", "slipway.agent.fetch", str(tmp_path / "request.json")]
-    subprocess.run([*job, "start", str(site.root / "jobs/checkpoint-x"), "k", *command], cwd=CHECKOUT, check=True)
-    try:
-        looked = site.run("-y", "playbooks/status.py")
-    finally:
-        subprocess.run([*job, "stop", str(site.root / "jobs/checkpoint-x")], cwd=CHECKOUT, check=True)
-    (line,) = [line for line in looked.out.splitlines() if "checkpoint-x" in line]
-    assert re.search(r"running: checkpoint-x since \d+s: .* of .*B \(\d+%\), .*B/s, .*, \d+ of \d+ files", line)
 
 
 def test_the_playbook_looks_at_hosts_and_prunes_only_what_no_release_refers_to(site, first):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from slipway.agent import wheelhouse as packages
-from slipway.builds.recipe import recipe_named, requirements_of
+from slipway.builds.recipe import Sources, recipe_named, requirements_of
 from tests.cache import cache_folder
 from tests.hub.checkpoint import write_checkpoint
 from tests.hub.repository import Repository
@@ -52,9 +54,10 @@ checkpoint(run)
 @pytest.fixture(scope="module")
 def wheels(staging_machine: None) -> Path:
     """What the build of the Hub's client needs, for hosts without a network."""
-    folder = cache_folder() / "wheelhouse-hub"
     texts = [requirements_of(recipe_named(name), "") for name in ("hub", "installer")]
-    packages.fill(str(folder), "3.11", texts)
+    folder = cache_folder() / f"wheelhouse-hub-{hashlib.sha256(''.join(texts).encode()).hexdigest()[:12]}"
+    if not (folder / "manifest.json").exists():
+        packages.fill(str(folder), packages.Target("3.11"), texts, asdict(Sources()))
     return folder
 
 

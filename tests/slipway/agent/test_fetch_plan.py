@@ -75,6 +75,22 @@ def test_a_branch_is_pinned_and_only_small_files_are_read(hub, inventory, capsys
     assert not [one for one in plan["findings"] if one["rule"] in ("model-folder", "checkpoint-unproven")]
 
 
+def test_the_plan_shows_the_commit_that_a_branch_stands_for(hub, inventory, capsys):
+    main(["checkpoint", "facts", str(inventory)])
+    capsys.readouterr()
+    assert main(["plan", str(inventory)]) == 0
+    assert hub.repositories["org/model"].branches["main"] in capsys.readouterr().out
+
+
+def test_a_mirror_is_fetched_from_instead_of_where_it_was_recorded(hub, inventory, capsys):
+    main(["checkpoint", "facts", str(inventory)])
+    recorded = planned(inventory, capsys)[1]["hosts"][0]["checkpoint"]
+    configure(inventory.parent, hub, endpoint="http://mirror:8080")
+    mirrored = planned(inventory, capsys)[1]["hosts"][0]["checkpoint"]
+    assert (recorded["files"]["endpoint"], mirrored["files"]["endpoint"]) == (hub.url, "http://mirror:8080")
+    assert recorded["path"] == mirrored["path"]  # the same commit, wherever it comes from
+
+
 def test_a_repository_that_nobody_recorded_is_an_error_with_the_command(inventory, capsys):
     code, plan = planned(inventory, capsys)
     (found,) = [one for one in plan["findings"] if one["rule"] == "model-folder"]

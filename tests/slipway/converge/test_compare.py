@@ -134,6 +134,19 @@ def test_a_disk_without_room_for_the_builds_is_refused_before_anything_changes(p
     ]
 
 
+def test_a_disk_without_room_for_the_checkpoint_is_refused_with_both_sizes(plan, converged):
+    """It is not there yet, and its upload lies beside it until it is unpacked."""
+    wanted, state = converged
+    state["folders"][wanted.host.checkpoint.path] = {"kind": "absent", "problems": []}
+    size = sum(size for size, _ in wanted.host.checkpoint.files.entries.values())
+    state["disks"] = {"/opt/slipway": size}
+
+    (refused,) = [change.reason for change in changes_on(plan, wanted, FACTS, state) if change.action == "refuse"]
+
+    told = f"{size / 1e9:.1f} GB free; the checkpoint needs {2 * size / 1e9:.1f} GB: free some, or set `root:`"
+    assert refused == f"/opt/slipway has {told}"
+
+
 def test_a_full_disk_does_not_stop_what_installs_nothing(plan, converged):
     _, state = converged
     state["disks"] = {"/opt/slipway": 0}
