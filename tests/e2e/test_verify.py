@@ -56,12 +56,12 @@ def test_what_the_ladder_is_to_ask_with_is_read_before_anything_changes(site, tm
     assert site.dry().changes == 0
 
 
-def test_an_instance_that_is_gone_fails_the_ladder_and_the_others_are_still_told(mended):
-    os.kill(mended.pids()["decode-0"], signal.SIGSTOP)
+def test_an_instance_that_is_gone_fails_the_ladder_and_the_others_are_still_told(site):
+    os.kill(site.pids()["decode-0"], signal.SIGSTOP)
     try:
-        done = mended.run("-y", "playbooks/verify.py", **{"verify.request_timeout_s": 3})
+        done = site.run("-y", "playbooks/verify.py", **{"verify.request_timeout_s": 3})
     finally:
-        os.kill(mended.pids()["decode-0"], signal.SIGCONT)
+        os.kill(site.pids()["decode-0"], signal.SIGCONT)
 
     assert done.rc == 1, done.out
     assert re.search(r"FAIL decode-0 +health", done.out), done.out

@@ -177,7 +177,7 @@ def repeats_itself(subject: dict[str, Any]) -> str:
     """The same question at temperature 0 has the same answer each time."""
     rows = [opening(subject), {"question": "Name the first five prime numbers."}]
     for row in rows:
-        texts = [ask(subject, row, 32).text for _ in range(subject["repeats"])]
+        texts = [ask(subject, row, 32).said for _ in range(subject["repeats"])]
         other = next((text for text in texts if text != texts[0]), None)
         if other is not None:
             raise RungError(f"{row['question']!r} at temperature 0: {texts[0][:80]!r}, then {other[:80]!r}")

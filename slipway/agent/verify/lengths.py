@@ -12,6 +12,7 @@ from slipway.agent.verify.questions import Answer, ask, body_of, path_of, sane
 from slipway.agent.verify.reasons import RungError
 
 ROOM = 32  # tokens left for the answer
+UNTOLD = 4096  # tokens of context when a worker does not say
 SAMPLE = 64  # words that a token count is calibrated with
 LEAST = 0.1  # tokens a word, whatever the tokenizer
 SHORT = 8
@@ -45,7 +46,7 @@ def room(subject: dict[str, Any]) -> dict[str, int]:
         contexts, fits = [], []
         for worker in subject["workers"]:
             models = wanted(subject, get(subject, "/v1/models", worker["url"]), f"{worker['name']}: /v1/models").json()
-            context = int(models["data"][0]["max_model_len"])
+            context = int(models["data"][0].get("max_model_len") or UNTOLD)
             contexts.append(context)
             fits.append(min(context, capacity(subject, worker["url"], context)))
         subject["room"] = {"context": max(contexts), "fits": min(fits)}
@@ -89,7 +90,7 @@ def far_question(subject: dict[str, Any], tokens: int) -> str:
             right(subject, row, ask(subject, padded(row, words), ROOM)) for words in LOOKS_PAST
         )
     capable = subject["capable"]
-    answer = sane(ask(subject, padded(row, words_for(subject, row, tokens)), ROOM), ROOM)
+    answer = sane(ask(subject, padded(row, words_for(subject, row, tokens)), ROOM), ROOM, cut=True)
     if capable and not right(subject, row, answer):
         raise RungError(
             f"after {answer.prompt_tokens} tokens of prompt {row['question']!r} -> {answer.text[:80]!r}; "

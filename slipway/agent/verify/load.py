@@ -71,9 +71,9 @@ def broken(subject: dict[str, Any], row: dict[str, Any], limit: int, answer: Ans
     if "expect" in row:
         right = matches(text, row, bool(subject.get("plain")))
         return "" if right else f"{row['question']!r} -> {text[:80]!r}; must be {row['expect'][:80]!r}"
-    if limit > 1 and not (text + answer.reasoning).strip():
+    if limit > 1 and not answer.said.strip():
         return f"an empty answer to {row['question'][:60]!r}"
-    return suspicion(text)
+    return suspicion(answer.said)
 
 
 def easy(subject: dict[str, Any]) -> list[dict[str, Any]]:

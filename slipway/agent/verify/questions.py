@@ -29,6 +29,11 @@ class Answer:
     samples: tuple[str, ...] = ()
     logprobs: tuple[float, ...] = ()
 
+    @property
+    def said(self) -> str:
+        """The text; what it thought so far when it did not come to an answer."""
+        return self.text or self.reasoning
+
 
 def path_of(subject: dict[str, Any]) -> str:
     """Chat, unless the model has no chat template."""
@@ -107,11 +112,14 @@ def logprobs_of(choice: dict[str, Any]) -> tuple[float, ...]:
     return tuple(float(value) for value in found.get("token_logprobs") or () if value is not None)
 
 
-def sane(answer: Answer, limit: int) -> Answer:
-    """The answer when its text is one that a working model could give. Raises RungError."""
-    if still_thinking(answer.text, answer.reasoning, answer.finish):
+def sane(answer: Answer, limit: int, cut: bool = False) -> Answer:
+    """The answer when its text is one that a working model could give. Raises RungError.
+
+    cut: the limit is ours, to save time, so a model that still thinks at it is well.
+    """
+    if not cut and still_thinking(answer.text, answer.reasoning, answer.finish):
         raise RungError(f"the model still thinks after {limit} tokens: raise verify.max_tokens")
-    for text in answer.samples or (answer.text,):
+    for text in [answer.said] if cut else answer.samples or (answer.text,):
         if not text.strip():
             raise RungError(f"the answer is empty ({answer.completion_tokens} tokens, {answer.finish})")
         if suspicion(text):

@@ -57,9 +57,9 @@ def asked(subject: dict[str, Any], question: dict[str, Any]) -> Answer:
     """One answer with logprobs; without, where the server refuses to give them."""
     more = {"logprobs": 1} if subject.get("plain") else {"logprobs": True}
     try:
-        return sane(ask(subject, question, TOKENS, **more), TOKENS)
+        return sane(ask(subject, question, TOKENS, **more), TOKENS, cut=True)
     except RungError:
-        return sane(ask(subject, question, TOKENS), TOKENS)
+        return sane(ask(subject, question, TOKENS), TOKENS, cut=True)
 
 
 def saved(subject: dict[str, Any], reference: dict[str, Any]) -> str:
@@ -67,7 +67,7 @@ def saved(subject: dict[str, Any], reference: dict[str, Any]) -> str:
     rows = []
     for row in prompts(subject):
         answer = asked(subject, row)
-        rows.append({"question": row, "text": answer.text, "logprobs": list(answer.logprobs)})
+        rows.append({"question": row, "text": answer.said, "logprobs": list(answer.logprobs)})
     data = {"form": FORM, "model": subject["model"], "plain": bool(subject.get("plain")), "rows": rows,
             "about": reference.get("about", {})}  # fmt: skip
     os.makedirs(os.path.dirname(reference["path"]), exist_ok=True)
@@ -83,9 +83,9 @@ def compared(subject: dict[str, Any], known: dict[str, Any], tolerance: float) -
     furthest, offered = 0.0, 0
     for row in known["rows"]:
         answer = asked(subject, row["question"])
-        if answer.text != row["text"]:
+        if answer.said != row["text"]:
             question = row["question"]["question"]
-            raise RungError(f"{question[-60:]!r} -> {answer.text[:80]!r}; the reference has {row['text'][:80]!r}")
+            raise RungError(f"{question[-60:]!r} -> {answer.said[:80]!r}; the reference has {row['text'][:80]!r}")
         pairs = list(zip(answer.logprobs, row["logprobs"]))  # noqa: B905 - 3.10's
         offered += len(pairs)
         furthest = max([furthest, *(abs(a - b) for a, b in pairs)])

@@ -116,6 +116,17 @@ def test_a_model_that_is_cut_off_while_it_thinks(answer: Answer) -> None:
         assert "(it still thinks: raise verify.max_tokens)" in last(url, "known-answers")[1]
 
 
+def test_a_model_that_thinks_is_not_blamed_where_we_cut_it_off_ourselves(tmp_path: Path) -> None:
+    answer = completion(None, "length", 32, reasoning_content="Let me see. There are numbers, then")
+    reference = {"path": str(tmp_path / "thought.json"), "label": "thought", "save": True, "tolerance": 0.1}
+    with serving(lambda *_: answer) as url:
+        rows = climb(url, "repeats", "reference", reference=reference, max_tokens=64)
+    assert [row["ok"] for row in rows] == [True, True], rows
+    broken = completion(None, "length", 32, reasoning_content="!!!!!!!!!!!!")
+    with serving(lambda *_: broken) as url:
+        assert "nothing but '!'" in last(url, "reference", reference=reference)[1]
+
+
 def test_a_model_without_a_chat_template() -> None:
     def base(path: str, body: dict[str, Any], _headers: dict[str, str]) -> Answer:
         if path == "/v1/chat/completions":
