@@ -60,4 +60,4 @@ def _row(name: str, found: dict[str, Any], passing_s: float, later: Mapping[str,
 def hint(service: Services, instance: str, **request: Any) -> str:
     """What the log of an instance says of its trouble, with the cure; '' when it says nothing known."""
     telling = most_telling(service.read_log(instance, **{"scope": "start", **request})["matches"])
-    return telling.hint if telling and telling.severity != "note" else ""
+    return telling.hint if telling and (telling.fatal or telling.severity == "error") else ""

@@ -1,8 +1,9 @@
 """What a host's own records say to a status page."""
 
 import json
+import time
 
-from roles.status.records import history_lines, recent_lines
+from roles.status.records import history_lines, logged_words, recent_lines
 from slipway.agent import audit, lock, putback, status
 
 
@@ -44,3 +45,22 @@ def test_a_host_without_the_deployment_has_nothing_to_tell(tmp_path):
     assert told["rates"] == {"decode-0": None}
     assert list(recent_lines(told)) == []
     assert history_lines(told) == []
+
+
+def test_the_page_tells_what_periodic_verification_last_found(tmp_path):
+    def page(*rows):
+        last = {"ok": all(row["ok"] for row in rows), "rows": rows, "when": time.time() - 7}
+        (tmp_path / "verify").mkdir(exist_ok=True)
+        (tmp_path / "verify/last.json").write_text(json.dumps(last))
+        return list(recent_lines(status.status({"folder": str(tmp_path), "workers": {}})))
+
+    good = {"rung": "readiness", "subject": "router-0", "ok": True, "detail": "/readiness 200"}
+    bad = {"rung": "known-answers", "subject": "router-0", "ok": False, "detail": "'402'; must be '391'"}
+
+    assert page(good) == ["periodic verification 7 s ago: all 1 rungs hold"]
+    assert page(good, bad) == ["periodic verification 7 s ago: NOT WELL, router-0 known-answers: '402'; must be '391'"]
+
+
+def test_throughput_by_the_log_says_how_old_it_is():
+    assert logged_words({"value": 12.91, "age_s": 31.4}) == ["13 tokens/s by its log, 31 s ago"]
+    assert logged_words(None) == []
