@@ -80,8 +80,10 @@ class Systemd(Manager):
         return [*self.reload(), ["systemctl", "enable", "--quiet", self.check], ["systemctl", "restart", self.check]]
 
     def check_stop(self) -> list[list[str]]:
-        """The timer, then what it may have started."""
-        return [["systemctl", "disable", "--quiet", "--now", self.check], ["systemctl", "stop", self.service("verify")]]
+        """The timer, then what it may have started; a look that is cut short leaves a failed unit."""
+        service = self.service("verify")
+        disable = ["systemctl", "disable", "--quiet", "--now", self.check]
+        return [disable, ["systemctl", "stop", service], ["systemctl", "reset-failed", service]]
 
     def root_in_home(self) -> bool:
         """Whether ROOT lies where home folders do."""
