@@ -151,12 +151,18 @@ class Conductor:
         return 0
 
     def results(self) -> dict[str, Any]:
-        """By variant, of those that have any."""
-        from slipway.bench.folder import labels, read_result
+        """By variant, of those that have any; each is marked with what it is, so that `bench diff` knows its lever."""
+        from slipway.bench.folder import EXPERIMENT, labels, read_result
 
-        known = set(labels(self.bench))
-        names = [one.name for one in self.experiment.variants if self.experiment.label(one.name) in known]
-        return {name: read_result(self.bench, self.experiment.label(name)) for name in names}
+        known, found = set(labels(self.bench)), {}
+        for one in self.experiment.variants:
+            label = self.experiment.label(one.name)
+            if label in known:
+                row = {"experiment": self.experiment.name, "variant": one.name, "levels": dict(one.levels),
+                       "levers": list(one.own.keys)}  # fmt: skip
+                replace(self.bench / label / EXPERIMENT, json.dumps(row, indent=1) + "\n")
+                found[one.name] = read_result(self.bench, label)
+        return found
 
 
 class Hosts:
@@ -183,18 +189,9 @@ class Hosts:
 
     def measure(self, planned: Planned, label: str, number: int) -> Outcome:
         """playbooks/bench.py: refuses what does not verify, re-attaches to a sweep that is under way."""
-        from slipway.bench.folder import EXPERIMENT
-
         sweep = {"bench.sweep": self._conductor.experiment.sweep} if self._conductor.experiment.sweep else {}
         asked = {**planned.data, **sweep, "label": label, "repeats": number}
-        outcome = self._pyinfra(planned, asked, "playbooks/bench.py", f"bench-{planned.variant.name}-{number}")
-        folder = self._conductor.bench / label
-        if folder.is_dir():
-            variant = planned.variant
-            row = {"experiment": self._conductor.experiment.name, "variant": variant.name,
-                   "levels": dict(variant.levels), "levers": list(variant.own.keys)}  # fmt: skip
-            replace(folder / EXPERIMENT, json.dumps(row, indent=1) + "\n")
-        return outcome
+        return self._pyinfra(planned, asked, "playbooks/bench.py", f"bench-{planned.variant.name}-{number}")
 
     def rounds(self, label: str) -> int:
         """As done.json says."""

@@ -17,6 +17,9 @@ _REASONS: tuple[tuple[Status, re.Pattern[str]], ...] = (
     ("wrong", re.compile(r"verification failed: (.+)")),
     ("refused", re.compile(r"^\s*error: (.+\[[a-z0-9-]+\])")),
 )
+# pyinfra's own last words, which tell that something failed and not what; and words that do tell.
+_CARRIER = re.compile(r"\s*(-->|\[[^]]+\] (Error: executed|Success|No changes))")
+_TELLING = re.compile(r"stopped:|failed|[Ee]rror|did not|cannot|refuse|must be")
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,6 @@ def judged(lines: Sequence[str]) -> tuple[Status, str]:
             match = pattern.search(line)
             if match:
                 return status, match[1].strip()
-    told = [line.strip() for line in lines if "rror" in line or "failed" in line or "stopped" in line]
-    last = [line.strip() for line in lines if line.strip()]
-    return "failed", (told or last or ["it said nothing"])[-1]
+    said = [line.strip() for line in lines if line.strip() and not _CARRIER.match(line)]
+    told = [line for line in said if _TELLING.search(line)]
+    return "failed", (told or said or ["it said nothing"])[-1][:300]

@@ -214,7 +214,11 @@ def test_the_fingerprint_is_of_what_decides_results():
     [
         (WRONG.lines, "wrong", "router-0, rung known-answers: 3 of 32 wrong"),
         (["error: decode-0: no such flag [flag-x]", "    hint: x"], "refused", "decode-0: no such flag [flag-x]"),
-        (["--> x", "    rollout stopped: gone"], "failed", "rollout stopped: gone"),
+        (
+            ["    rollout stopped: gone", "    no release", "[h] Error: executed 0 commands", "--> pyinfra error: x"],
+            "failed",
+            "rollout stopped: gone",
+        ),
         ([], "failed", "it said nothing"),
     ],
 )  # fmt: skip
