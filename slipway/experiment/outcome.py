@@ -61,9 +61,18 @@ class Outcome:
         self.effects = list(self._effects())
 
     def shapes(self) -> list[Shape]:
-        """Loads that every variant was measured with."""
+        """Loads that every variant was measured with, but for those in which the baseline has nothing that counts.
+
+        A load that is void in a variant alone stays: who loses requests is not to be ranked by what it does not lose.
+        """
         found = [set(result.shapes) for result in self.results.values()]
-        return sorted(set.intersection(*found)) if found else []
+        common = sorted(set.intersection(*found)) if found else []
+        return [shape for shape in common if shape not in self.left_out()]
+
+    def left_out(self) -> list[Shape]:
+        """Loads that are void in every round of the baseline."""
+        baseline = self.results.get(BASELINE)
+        return [shape for shape in baseline.shapes if not runs_of(baseline, shape).valid] if baseline else []
 
     def runs(self, name: str) -> list[float]:
         """A variant's ranking figure for each round in which no load is void: its geometric mean over the loads."""
@@ -145,6 +154,12 @@ def _combined(lever: str, level: str, pairs: Sequence[Difference]) -> Effect:
 
 def recommendation(outcome: Outcome) -> list[str]:
     """What to do, in sentences; the first one says it."""
+    missing = ", ".join(map(str, outcome.left_out()))
+    note = [f"Not compared, as it is void in every round of the baseline: {missing}."] if missing else []
+    return [*_recommended(outcome), *note]
+
+
+def _recommended(outcome: Outcome) -> list[str]:
     worth, metric = outcome.experiment.worth_percent, outcome.metric
     good = [score for score in outcome.ranked() if _is_worth(score, worth)]
     unknown = [score for score in outcome.ranked() if score.difference and score.difference.verdict == "unknown"]

@@ -100,6 +100,14 @@ def test_a_variant_without_a_whole_round_is_told_and_not_ranked(outcome):
     assert "a | void: no round in which every load counts | worker.a" in text(found)
 
 
+def test_a_load_that_is_void_in_the_baseline_is_left_out_and_named(outcome):
+    base = [*loads(400.0), void(16, 1), void(16, 2), void(16, 3)]
+    found = outcome({"baseline": ({}, base), "a": ({"a": "1"}, loads(440.0, 2.0))})
+
+    assert found.scores[0].difference.percent == pytest.approx(10.0)
+    assert recommendation(found)[-1] == "Not compared, as it is void in every round of the baseline: 1024/128 C=16."
+
+
 def test_a_matrix_tells_each_lever_alone(outcome):
     found = outcome({
         "baseline": ({}, loads(400.0)), "a": ({"a": "1"}, loads(440.0)), "b": ({"b": "1"}, loads(400.0 * 0.8)),
