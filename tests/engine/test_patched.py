@@ -74,12 +74,17 @@ def test_a_patch_is_in_the_running_engine_and_gone_when_it_is_removed(site):
         ("owner", "applied", "shows that patches run")
     ]
     assert json.loads((patched / "flags.json").read_text())["release"] == "0.5.13"
+    built = json.loads((patched / "build.json").read_text())
+    assert "sglang.srt.entrypoints.openai.protocol" in built["gated"]["imports"]
+    assert "mooncake.engine" in built["gated"]["imports"]
+    assert built["lock"] == hashlib.sha256((patched / "requirements.txt").read_bytes()).hexdigest()
 
     off = site.deploy()
     assert off.rc == 0, off.out
     assert owner(site) == "sglang"
     assert len(list((site.root / "engines").glob("sglang-*"))) == 2
 
-    back = site.deploy(**{"engine__patches": ["owner"]})  # the build is there still: a pointer and a restart
+    back = site.run("-y", "playbooks/rollback.py")  # the build is there still: a pointer and a restart
     assert (back.rc, owner(site)) == (0, "patched"), back.out
     assert "installing" not in back.out
+    assert len(list((site.root / "engines").glob("sglang-*"))) == 2
