@@ -26,7 +26,7 @@ import zipfile
 from typing import Any
 
 from slipway.agent import sources
-from slipway.agent.gates import normal, unmet
+from slipway.agent.gates import NO_IMPORT, normal, unmet
 from slipway.agent.patch import lines_about, patch_wheel
 from slipway.agent.patch_git import clone, patch_checkout
 from slipway.agent.patch_tree import Applied, Patch, PatchError
@@ -238,7 +238,7 @@ def uv_steps(uv: str, python: str, venv: str, wanted: str, request: dict[str, An
 
 def pip_steps(_tool: str, python: str, venv: str, wanted: str, request: dict[str, Any]) -> list[list[str]]:
     """The same with what every Python has."""
-    locked = ["--no-deps", "--require-hashes"] if request["locked"] else []
+    locked = ["--no-deps", "--require-hashes", *sources.trusted(request["sources"])] if request["locked"] else []
     flags = ["--no-compile", "--progress-bar", "off", *locked, *sources.source_flags(request["sources"]), "-r", wanted]
     own, lender = os.path.join(venv, "bin/python"), request.get("pip")
     if lender:  # its pip works into an environment that has none
@@ -363,9 +363,8 @@ def run_gates(request: dict[str, Any], own: dict[str, str], user: str = "") -> N
     shutil.rmtree(scratch, ignore_errors=True)
     print(done.stdout, flush=True)
     if done.returncode:
-        lines = [line for line in done.stdout.strip().splitlines() if line.strip()]
-        whose = f" as {user}" if user else ""
-        raise BuildError(f"the build does not import{whose}: {lines[-1] if lines else 'no output'}")
+        said = ([line for line in done.stdout.splitlines() if line.strip()] or ["the gates ended without a word"])[-1]
+        raise BuildError(said.replace(NO_IMPORT, f"{NO_IMPORT} as {user}") if user else said)
 
 
 def agree(request: dict[str, Any]) -> None:

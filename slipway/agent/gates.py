@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+NO_IMPORT = "the build does not import"
 FLAGS = "sglang.srt.server_args"  # imported by every real engine; it knows the flags
 NVIDIA = "/dev/nvidiactl"  # there whenever the driver is loaded
 NOT_MET = re.compile(r"^(?:The package `([^`]+)` requires|([A-Za-z0-9._-]+) \S+ (?:requires|has requirement) )")
@@ -29,7 +30,8 @@ def inside(request: Mapping[str, Any]) -> str:
             importlib.import_module(name)
         except BaseException as error:  # noqa: BLE001 - a module may even exit
             traceback.print_exc(file=sys.stdout)
-            return f"{name}: {type(error).__name__}: {error}".strip().replace("\n", "; ")
+            why = f"{name}: {type(error).__name__}: {error}".strip().replace("\n", "; ")
+            return f"{NO_IMPORT}: {why}"
     wrong = wrong or wrong_driver(sys.modules.get("torch"), os.path.exists(NVIDIA)) or missing_tools(request)
     if not wrong and FLAGS in sys.modules and os.access(request["path"], os.W_OK):
         write_flags(os.path.join(request["path"], "flags.json"))

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from typing import Any
+from urllib.parse import urlsplit
 
 
 def source_flags(sources: dict[str, Any]) -> list[str]:
@@ -14,6 +15,12 @@ def source_flags(sources: dict[str, Any]) -> list[str]:
         return ["--no-index", "--find-links", sources["wheelhouse"]]
     flags = {"--index-url": "index_url", "--extra-index-url": "extra_index_url", "--find-links": "find_links"}
     return [part for flag, key in flags.items() if sources.get(key) for part in (flag, sources[key])]
+
+
+def trusted(sources: dict[str, Any]) -> list[str]:
+    """pip takes nothing over plain http, which uv does; where each package has a hash, it may as well."""
+    urls = [urlsplit(sources.get(key) or "") for key in ("index_url", "extra_index_url", "find_links")]
+    return [word for url in urls if url.scheme == "http" and url.hostname for word in ("--trusted-host", url.hostname)]
 
 
 def environment(sources: dict[str, Any], own: dict[str, str], python: str = sys.executable) -> dict[str, str]:

@@ -15,7 +15,7 @@ import tempfile
 from typing import Any, NamedTuple
 
 from slipway.agent import manifest
-from slipway.agent.sources import source_flags
+from slipway.agent.sources import source_flags, trusted
 
 
 class WheelhouseError(Exception):
@@ -40,27 +40,16 @@ def fill(folder: str, target: Target, requirements: list[str], sources: dict[str
         with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            download(folder, target, file.name, "--hash=" in text, source_flags({**sources, "wheelhouse": None}))
+            download(folder, target, file.name, "--hash=" in text, sources)
     return len(manifest.write(folder)["files"])
 
 
-def download(folder: str, target: Target, requirements: str, locked: bool, sources: list[str]) -> None:
+def download(folder: str, target: Target, requirements: str, locked: bool, sources: dict[str, Any]) -> None:
     """One call of pip. A locked set names every package, so pip looks for nothing else and checks each hash."""
-    flags = ["--no-deps", "--require-hashes"] if locked else []
-    flags += [*platform_flags(target), *sources, "--only-binary", ":all:", "--progress-bar", "off"]
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        *flags,
-        "--find-links",
-        folder,
-        "-d",
-        folder,
-        "-r",
-        requirements,
-    ]
+    flags = ["--no-deps", "--require-hashes", *trusted(sources)] if locked else []
+    flags += platform_flags(target) + source_flags({**sources, "wheelhouse": None})
+    own = ["--only-binary", ":all:", "--progress-bar", "off", "--find-links", folder, "--dest", folder]
+    command = [sys.executable, "-m", "pip", "download", *own, *flags, "-r", requirements]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         lines = [line for line in done.stdout.splitlines() if line.startswith("ERROR")] or [done.stdout.strip()[-300:]]

@@ -2,6 +2,8 @@
 
 import json
 
+from tests.e2e.conftest import QUESTION
+
 BUILDS = ("-y", "playbooks/builds.py")
 
 
@@ -65,3 +67,19 @@ def test_a_deploy_keeps_as_many_unused_builds_as_it_is_told(site):
     assert "removed the unused build sglang-0.0.3-stray" in ran.out
     site.deploy(host__builds_kept=0)
     assert not any(path.exists() for path in paths)
+
+
+def test_a_build_that_fails_leaves_what_serves_and_no_build(site):
+    before, built = site.pids(), {one.name for one in (site.root / "engines").iterdir()}
+    nowhere = {"engine__index_url": "http://127.0.0.1:1/simple", "engine__find_links": str(site.root)}
+
+    ran = site.deploy(**nowhere)
+
+    assert ran.rc != 0, ran.out
+    assert "ended with 1: error: " in ran.out
+    assert "Traceback" not in ran.out
+    complete = {path.parent.name for path in (site.root / "engines").glob("*/complete")}
+    assert complete <= built
+    assert site.pids() == before
+    assert site.answer(QUESTION) == "391"
+    assert site.deploy().rc == 0
