@@ -12,7 +12,7 @@ export PATH := $(BIN):$(PATH)
 overrides := $(foreach item,$(DATA) $(if $(ENGINE),engine.kind=$(ENGINE)),--data $(item))
 pyinfra := $(BIN)/pyinfra $(overrides) $(INVENTORY)
 
-.PHONY: deploy plan dry status destroy drift test test-full lint docs setup
+.PHONY: deploy plan dry status releases rollback destroy drift test test-full lint docs setup
 
 setup: .venv/ready
 
@@ -33,6 +33,12 @@ drift: setup
 
 status: setup
 	@$(BIN)/pyinfra -y $(overrides) $(INVENTORY) playbooks/status.py
+
+releases: setup
+	@$(BIN)/pyinfra -y $(overrides) $(INVENTORY) playbooks/releases.py
+
+rollback: setup
+	@$(BIN)/pyinfra -y $(overrides) $(INVENTORY) playbooks/rollback.py
 
 destroy: setup
 	@$(BIN)/pyinfra $(if $(filter 1,$(YES)),-y) $(overrides) $(INVENTORY) playbooks/destroy.py

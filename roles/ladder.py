@@ -117,6 +117,11 @@ def climb_router(ladder: Ladder, router: Instance) -> list[Row]:
     return _ask(ladder, router, subject)
 
 
+def climb_pairs(ladder: Ladder, router: Instance) -> list[Row]:
+    """The workers of the ladder's plan in pairs, asked from a router's host and past the router."""
+    return _ask(ladder, router, subjects.pairs_subject(ladder.asking, ladder.wanted[router.host], router))
+
+
 def climb_again(ladder: Ladder, rows: Iterable[Row]) -> list[Row]:
     """Workers after the load: still the same processes."""
     pids = {row.subject: int(row.detail.split()[-1]) for row in rows if row.rung == "process" and row.ok}

@@ -45,6 +45,7 @@ from slipway.rollout import (
     Step,
     apart,
     green_of,
+    left_behind,
     replaced_workers,
     step_lines,
     steps,
@@ -316,7 +317,7 @@ def _show(run: Run) -> None:
     """Print what will change, with the reasons; record it where `slipway drift` asked for it."""
     pending = run.pending()
     print_limits(run, run.states)
-    for line in finding_lines([one for there in run.states.values() for one in there["clock"]]):
+    for line in finding_lines([*(one for there in run.states.values() for one in there["clock"]), *_left(run)]):
         click.echo(line, err=True)
     for change in pending:
         click.echo(f"    [{change.host}] {change}", err=True)
@@ -329,6 +330,14 @@ def _show(run: Run) -> None:
     refused = [change for change in pending if change.action == "refuse"]
     if refused:
         raise RefusedError(f"{len(refused)} of them cannot be made, see above; nothing was changed")
+
+
+def _left(run: Run) -> list[Finding]:
+    """Hosts that the current release has and the plan has not, when another release is to be made."""
+    if not any(one.subject.startswith("release") for one in run.pending()):
+        return []
+    run.before = _current_plan(run)
+    return list(left_behind(run.before, run.plan))
 
 
 def _record(pending: list[Change]) -> None:

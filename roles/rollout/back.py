@@ -10,6 +10,7 @@ from pyinfra import logger
 
 from roles.audit import note_all
 from roles.ladder import Row
+from roles.lock import still_held
 from roles.releases import ask, fail, listed, past
 from roles.remote import RemoteError
 from roles.rollout.walk import RungError, walk_steps
@@ -48,6 +49,7 @@ def put_back(run: Run, error: Exception) -> None:
 
 def restore(old: Run) -> list[Row]:
     """Files first, then the steps, then the proof. Raises RemoteError or RefusedError where it stops."""
+    still_held(old)  # somebody who broke our lock is at work here now
     for line in step_lines(steps_of(old), policy_of(old)):
         logger.info(f"    {line}")
     for change in files_of(old):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyinfra import logger
 
-from roles.ladder import Row, climb, climb_router, climb_workers, explain, ladder_of, show
+from roles.ladder import Row, climb, climb_pairs, climb_router, climb_workers, explain, ladder_of, show
 from roles.remote import RemoteError, check
 from roles.rollout.beside import green_run, write_green
 from roles.rollout.start import wait_started
@@ -160,10 +161,26 @@ class Walk:
         """Workers get traffic when their own rungs hold."""
         workers = [one for one in step.instances if one.role != "router"]
         self._hold(climb_workers(ladder_of(self.run, light=True), workers))
+        if step.kind == "restart" or self.traffic.serving:
+            self._prove_pairs(workers)
         for router in step.instances:
             if router.role == "router":
                 self.traffic.started(router)
         self.traffic.enter(workers)
+
+    def _prove_pairs(self, workers: Sequence[Instance]) -> None:
+        """Known answers from the new workers before they get traffic, each with a partner that serves."""
+        fresh = [one for one in workers if one.serves]
+        partners = [one for one in self.run.plan.instances if one.serves_at in self.traffic.serving]
+        roles = {one.role for one in fresh}
+        missing = {"prefill", "decode"} - roles if roles and "unified" not in roles else set()
+        chosen = [next((one for one in partners if one.role == role), None) for role in sorted(missing)]
+        if not fresh or None in chosen:
+            return
+        pairs = tuple(one for one in (*fresh, *chosen) if one)
+        router = self.run.plan.of("router")[0]
+        plan = replace(self.run.plan, instances=(*pairs, router))
+        self._hold(climb_pairs(ladder_of(self.run, plan, self.run.wanted), router))
 
     def prove_routers(self) -> None:
         """The rungs of every router, against the workers that are to get traffic now."""

@@ -136,6 +136,12 @@ def _prefill(instance: Instance) -> dict[str, Any]:
     }
 
 
+def pairs_subject(asking: Asking, wanted: Wanted, instance: Instance) -> dict[str, Any]:
+    """Workers asked in pairs from a router's host, past the router: what is right there may get traffic."""
+    rungs = [row for row in asking.rungs("router") if row.name == "pairs"]
+    return _with_rungs(asking, rungs, 10, {**_local(asking, wanted, instance), **_asked(asking, 10)})
+
+
 def router_subject(asking: Asking, wanted: Wanted, instance: Instance, router: RouterSettings) -> dict[str, Any]:
     """A router on its own host, with all that goes through it."""
     settle = settle_s(router)

@@ -106,7 +106,7 @@ def test_an_experiment_is_killed_and_gone_on_with(site, place):
     state = json.loads((place / "bench/simulator/state.json").read_text())
     assert state["restored"] is True
     assert state["variants"]["wrong_answers"]["status"] == "wrong"
-    assert "known-answers" in state["variants"]["wrong_answers"]["why"]
+    assert "rung pairs" in state["variants"]["wrong_answers"]["why"]
     assert state["variants"]["no_such_flag"]["status"] == "refused"
     assert "Recommended: quick_decode" in out
     assert "the baseline is back, verified" in out

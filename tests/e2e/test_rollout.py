@@ -1,11 +1,13 @@
 """Changing what serves: what a release that fails leaves behind, and putting an earlier one back."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import QUESTION
+from tests.e2e.site import BIN, CHECKOUT
 from tests.e2e.test_verify import faulty
 
 
@@ -46,11 +48,11 @@ def test_a_release_that_answers_wrong_is_put_back_and_kept_as_evidence(site):
 
     assert done.rc == 1, done.out
     number = max(about) + 1
-    has(done, "rung known-answers", f"putting release {before} back", f"release {before} serves again",
+    has(done, "router-0, rung pairs", f"putting release {before} back", f"release {before} serves again",
         f"releases/{number}/evidence")  # fmt: skip
     now, current = releases(site)
     assert (current, now[number]["state"]) == (before, "failed")
-    assert "known-answers" in now[number]["reason"]
+    assert "rung pairs" in now[number]["reason"]
     folder = home(site) / "releases" / str(number)
     assert "fired up" in (folder / "evidence/decode-0.log").read_text()
     assert any(not row["ok"] for row in json.loads((folder / "evidence/rungs.json").read_text()))
@@ -77,6 +79,10 @@ def test_a_flag_changes_in_the_order_that_was_shown_and_the_release_before_is_pu
     about, after = releases(settled)
     assert (about[after]["why"], about[after]["state"]) == ("more streams", "proven")
     assert "7" in flags(settled, "decode-0")
+    words = [BIN / "slipway", "diff", str(before), str(after), *settled.overrides({})]
+    lines = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, timeout=120).stdout.splitlines()
+    assert "~ instance decode-0" in lines
+    assert any("max-running-requests 7" in line for line in lines)
     dry = settled.run("--dry", "playbooks/rollback.py")
     has(dry, f"putting release {before} back", "drain, restart")
     back = settled.run("-y", "playbooks/rollback.py")

@@ -71,7 +71,7 @@ def test_an_instance_that_is_gone_fails_the_ladder_and_the_others_are_still_told
 def test_a_wrong_answer(mended):
     done = faulty(mended, "decode", "wrong-answer")
 
-    failed(done, "rung known-answers", "must be '", "last lines of decode-0")
+    failed(done, "rung pairs", "must be '", "last lines of decode-0")
 
 
 def test_a_worker_that_dies_at_start(mended):
@@ -95,4 +95,4 @@ def test_a_stream_without_an_end(mended):
 def test_a_decode_that_cannot_fetch_from_prefill(mended):
     done = faulty(mended, "decode", "transfer-errors")
 
-    failed(done, "router-0, rung completion")
+    failed(done, "router-0, rung pairs")

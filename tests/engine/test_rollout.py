@@ -45,10 +45,11 @@ def test_an_upgrade_serves_and_a_checkpoint_that_answers_wrong_is_put_back(engin
     _, before = releases(engine_site)
 
     spoilt = {"model.path": str(spoilt_checkpoint(tmp_path)), "model.name": "tiny"}
-    wrong = engine_site.deploy(**{"decode.max_running_requests": 11}, **spoilt)
+    more = {"decode.max_running_requests": 11, **spoilt}
+    wrong = engine_site.run("-y", "deploy.py", timeout=2400, **more)  # two starts of both workers
 
     assert wrong.rc == 1, wrong.out
-    for words in ("rung known-answers", f"putting release {before} back", f"release {before} serves again"):
+    for words in ("rung pairs", f"putting release {before} back", f"release {before} serves again"):
         assert words in wrong.out, wrong.out
     about, current = releases(engine_site)
     assert (current, about[max(about)]["state"]) == (before, "failed")

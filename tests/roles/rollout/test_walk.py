@@ -31,6 +31,7 @@ class Site:
         monkeypatch.setattr(walk, "ladder_of", lambda _run, plan=None, *_a, **_k: plan or run.plan)
         monkeypatch.setattr(walk, "climb_workers", lambda _ladder, workers: [self.row(one.name) for one in workers])
         monkeypatch.setattr(walk, "climb_router", self.climb_router)
+        monkeypatch.setattr(walk, "climb_pairs", self.climb_pairs)
         monkeypatch.setattr(walk, "explain", lambda *_: None)
         for name in ("before_step", "after_step"):
             monkeypatch.setattr(walk, name, lambda *_: None)
@@ -44,6 +45,11 @@ class Site:
         assert set(self.routers[router.serves_at]) == planned
         self.said.append("prove")
         return [self.row(router.name)]
+
+    def climb_pairs(self, plan, _router):
+        """Workers that are tried past the router must not be in it yet."""
+        self.said.append("pair " + " ".join(sorted(one.name for one in plan.serving("prefill", "decode", "unified"))))
+        return [self.row("pairs")]
 
     def ask_agent(self, _host, _plan, program, *words, request=None):
         if program == "in_hand":
@@ -109,7 +115,14 @@ def test_a_worker_is_out_before_it_stops_and_proven_before_it_is_in(made, monkey
 
     said = walked(site, monkeypatch, [change(plan, "decode-0", "restart")], live(plan))
 
-    assert said == ["out http://c:30000", "stop decode-0", "start decode-0", "in http://c:30000", "prove"]
+    assert said == [
+        "out http://c:30000",
+        "stop decode-0",
+        "start decode-0",
+        "pair decode-0 prefill-0",
+        "in http://c:30000",
+        "prove",
+    ]
 
 
 def test_every_worker_in_turn_and_the_router_last(made, monkeypatch):
@@ -133,6 +146,17 @@ def test_a_worker_that_fails_its_rungs_gets_no_traffic_and_ends_the_rollout(made
 
     assert "in http://c:30000" not in site.said
     assert "stop decode-1" not in site.said
+
+
+def test_a_worker_that_answers_wrong_is_found_before_it_gets_traffic(made, monkeypatch):
+    site = made(FOUR)
+    site.failing.add("pairs")
+    plan = site.run.plan
+
+    with pytest.raises(walk.RungError):
+        walked(site, monkeypatch, [change(plan, "decode-0", "restart")], live(plan))
+
+    assert "in http://c:30000" not in site.said
 
 
 def test_a_worker_that_moved_to_another_port_leaves_by_its_old_one(made, monkeypatch):
@@ -187,4 +211,4 @@ def test_a_router_that_does_not_answer_is_left_out(made, monkeypatch):
 
     said = walked(site, monkeypatch, [change(plan, "decode-0", "restart")], live(plan))
 
-    assert said == ["stop decode-0", "start decode-0"]
+    assert said == ["stop decode-0", "start decode-0", "pair decode-0 prefill-0"]

@@ -3,7 +3,7 @@
 import pytest
 
 from slipway.plan.model import to_json
-from slipway.rollout import Policy, apart, step_lines, steps
+from slipway.rollout import Policy, apart, left_behind, step_lines, steps
 from slipway.rollout.mixing import _table
 from slipway.rules import known_ids
 from tests.slipway.plan.site import planned
@@ -59,3 +59,16 @@ def test_every_reason_is_a_rule_that_is_there():
     named = {*table["settings"].values(), *table["environment"].values(), table["release"], table["checkpoint"]}
 
     assert named <= known_ids()
+
+
+def test_a_host_that_left_the_inventory_is_warned_of_with_what_still_runs_there(tmp_path):
+    before, _, _ = plans(tmp_path, {}, {})
+    (tmp_path / "fewer").mkdir()
+    fewer = planned(tmp_path / "fewer", {"prefill": ["a", "b"], "decode": ["c"], "router": ["a"]}, SMALL)
+
+    (found,) = left_behind(to_json(before), fewer)
+
+    assert (found.rule, found.severity, found.subject) == ("host-left-behind", "warning", "d")
+    assert "the current release runs decode-1 there" in found.message
+    assert list(left_behind(to_json(fewer), before)) == []
+    assert list(left_behind({}, before)) == []
