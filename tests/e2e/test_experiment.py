@@ -63,6 +63,7 @@ def test_a_run_without_a_name_or_with_a_path_for_one_is_refused():
         assert "must name a file of experiments/" in out
 
 
+@pytest.mark.full
 def test_a_deployment_leaves_disaggregation_and_comes_back(site, place):
     """What an experiment does that holds the two against one another: another inventory, the same deployment."""
     shutil.copy(CHECKOUT / "aggregated.py", place)
