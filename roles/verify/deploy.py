@@ -60,7 +60,7 @@ def _climb(run: Run) -> bool:
         rows = _agents(ladder) or climb(ladder)
         show(rows)
         explain(ladder, rows)
-    _keep(ladder, rows)
+    _keep(ladder, rows, on_host="lock" in run.notes or not run.changes)
     proven = all(row.ok for row in rows)
     if "lock" in run.notes:  # a run that changes nothing leaves no trace either
         reason = "; ".join(f"{row.subject}, rung {row.rung}: {row.detail}" for row in rows if not row.ok)
@@ -91,11 +91,14 @@ def _agents(ladder: Ladder) -> list[Row]:
     return rows
 
 
-def _keep(ladder: Ladder, rows: list[Row]) -> None:
-    """The results as JSON, on the router's host and where the configuration wants them."""
+def _keep(ladder: Ladder, rows: list[Row], on_host: bool) -> None:
+    """The results as JSON, on the router's host and where the configuration wants them.
+
+    on_host: not for a deploy that changes nothing, which leaves nothing behind.
+    """
     text = json.dumps({"when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **table(ladder, rows)}, indent=1)
     try:
-        for router in ladder.plan.of("router")[:1]:
+        for router in ladder.plan.of("router")[:1] if on_host else ():
             folder = ladder.plan.host(router.host).paths["deployment"]
             upload(ladder.hosts[router.host], text.encode(), f"{folder}/{RESULTS}")
         if ladder.asking.settings.json:
