@@ -34,7 +34,7 @@ from slipway.agent.job import status as job_status
 from slipway.agent.load.cell import Cell, Client
 from slipway.agent.load.clocks import Clocks
 from slipway.agent.load.crew import CrewError
-from slipway.agent.load.figures import judged, record
+from slipway.agent.load.figures import CACHED_SHARE, judged, record
 from slipway.agent.load.prompts import vocabulary_of
 from slipway.agent.load.target import Shape, Target, TargetError, target_of
 
@@ -52,7 +52,14 @@ class Sweep:
             self.asked: dict[str, Any] = json.load(file)
         self.cells: list[dict[str, Any]] = self.asked["cells"]
         self.seed = f"{self.asked['seed'] or time.time()}/{repeat}"
+        self._client: Client | None = None
         self._pace: list[float] = []  # seconds of a round of a cell, by output token
+
+    def client(self) -> Client:
+        """The built-in client; one for all cells, as it learns how many tokens words make. Raises TargetError."""
+        if self._client is None:
+            self._client = Client(endpoint(self.folder, self.asked), vocabulary_of(self.asked["tokenizer"]))
+        return self._client
 
     def recorded(self) -> dict[str, dict[str, Any]]:
         """Cells of this repeat that are done."""
@@ -123,8 +130,7 @@ class Measurement:
         return with_server(measured, self._watch.end(), notes)
 
     def _by_own(self) -> tuple[dict[str, Any], list[str]]:
-        asked, cell = self._sweep.asked, self._cell
-        client = Client(endpoint(self._sweep.folder, asked), vocabulary_of(asked["tokenizer"]))
+        cell, client = self._cell, self._sweep.client()
         words = self._calibrated(client)
         self._say(f"{self._asked['warmups']} warm-ups")
         lost = client.warm(cell, words, self._asked["warmups"]) if self._asked["warmups"] else 0
@@ -197,6 +203,9 @@ def with_server(measured: dict[str, Any], server: dict[str, Any] | None, notes: 
     if measured["cached_tokens"] is not None and measured["total_input_tokens"]:
         share = measured["cached_tokens"] / measured["total_input_tokens"]
     measured.update(server=server, cached_token_rate=share, gpu=None)
+    if share and share >= CACHED_SHARE and measured["cached_tokens"] is None:
+        each = share * measured["total_input_tokens"] / max(1, measured["completed"])
+        measured["notes"].append(f"{share:.1%} of the prompt tokens came from the prefix cache, {each:.0f} a request")
     if server is None:
         measured["notes"].append("no worker gives metrics: enable_metrics is off, or they cannot be reached from here")
         return measured

@@ -12,7 +12,7 @@ from typing import Any
 from .clocks import Clocks
 from .crew import Tick, processes_for, run_load
 from .figures import judged, record
-from .prompts import Calibration, Prompts
+from .prompts import Calibration, Prompts, even
 from .target import PATHS, Shape, Target, TargetError
 from .worker import Orders
 
@@ -48,10 +48,14 @@ class Client:
     def __init__(self, target: Target, vocabulary: list[str]) -> None:
         self._target, self._vocabulary = target, vocabulary
         self._calibration = Calibration()
+        self._evened = False
 
     def calibrate(self, shape: Shape, tokens: int, seed: str) -> int:
         """How many words give a prompt of `tokens`, by asking for one token a few times. Raises TargetError."""
         probe = replace(shape, output=1, stream=False)
+        if not self._evened:
+            self._vocabulary = even(self._vocabulary, lambda prompt: self._counted(probe, prompt))
+            self._evened = True
         for number in range(PROBES):
             words = self._calibration.words_for(tokens)
             prompt = Prompts(self._vocabulary, f"{seed}/probe {number}", words).prompt(0)

@@ -1,9 +1,11 @@
 """Prompts of a wanted length that no cache has seen: random words, another draw for every seed and request.
 
-Without a tokenizer: words of three letters, one token each in the vocabularies that models have, and a number of
-them that is calibrated by what the server counts. With a tokenizer.json at hand: words that are one entry of it.
-Only the head of each prompt is drawn word by word; the rest is a slice of one long draw, so that a prompt of
-thousands of tokens costs microseconds. Two prompts differ from the first word on, which is what prefix caches go by.
+Without a tokenizer: words of three letters, one token each in the vocabularies that models have. With a tokenizer.json
+at hand: words that are one entry of it. How many tokens a word makes is asked of the server, and words are drawn from
+those that make equally many, so that equal numbers of words are equal numbers of tokens. The first word is always the
+same one, as the template's text before it can change what it counts for; prompts differ from the second on, and prefix
+caches go by that. Only the head of each prompt is drawn word by word; the rest is a slice of one long draw, so that a
+prompt of thousands of tokens costs microseconds.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import bisect
 import json
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 PLAIN = """
@@ -22,6 +25,7 @@ odd off oil old one our out own pay per pop put ran raw red rid row run sad saw 
 son sun tax tea ten the tie tip top toy try two use via war was way web who why win yes yet you
 """.split()  # noqa: SIM905
 WORDS_AT_MOST = 20000
+SAMPLE_WORDS, LEAST_WORDS = 64, 16
 HEAD_WORDS = 12
 DRAWN = 65536
 
@@ -31,15 +35,15 @@ class Prompts:
 
     def __init__(self, vocabulary: list[str], seed: str, words: int) -> None:
         self._seed, self._words = seed, words
-        self._vocabulary = vocabulary
-        drawn = random.Random(seed).choices(vocabulary, k=max(DRAWN, 2 * words))  # noqa: S311 - prompts, no secrets
+        self._first, self._vocabulary = vocabulary[0], vocabulary[1:] or vocabulary
+        drawn = random.Random(seed).choices(self._vocabulary, k=max(DRAWN, 2 * words))  # noqa: S311 - prompts, no secrets
         self._text = " ".join(drawn)
         self._starts = starts_of(drawn)
 
     def prompt(self, index: int) -> str:
         """Prompt number `index`; the same for the same seed and index, and unlike every other."""
         own = random.Random(f"{self._seed}/{index}")  # noqa: S311
-        head = own.choices(self._vocabulary, k=min(HEAD_WORDS, self._words))
+        head = [self._first, *own.choices(self._vocabulary, k=min(HEAD_WORDS, self._words) - 1)]
         rest = self._words - len(head)
         if rest <= 0:
             return " ".join(head)
@@ -74,6 +78,34 @@ def whole_words(tokenizer: Any) -> list[str]:
     found = (re.fullmatch("[\u0120\u2581]([a-z]{3,10})", entry) for entry in entries)
     words = sorted({match[1] for match in found if match})
     return words if len(words) <= WORDS_AT_MOST else words[:: len(words) // WORDS_AT_MOST + 1]
+
+
+Count = Callable[[str], int | None]
+
+
+def even(vocabulary: list[str], count: Count) -> list[str]:
+    """Words that make equally many tokens each. count: tokens of a prompt, template included; None: nobody counts.
+
+    A model's vocabulary has all of them as one token, which two questions show; else each plain word is asked for.
+    """
+    for words in (vocabulary, PLAIN):
+        some = random.Random(len(words)).sample(words, k=min(len(words), 2 * SAMPLE_WORDS))  # noqa: S311
+        half, whole = count(" ".join(some[: len(some) // 2])), count(" ".join(some))
+        if half is None or whole is None or whole - half == len(some) - len(some) // 2:
+            return words
+    return alike(PLAIN, count)
+
+
+def alike(words: list[str], count: Count) -> list[str]:
+    """Of the words, those that make the commonest number of tokens; all where these would be too few to draw from."""
+    first = words[0]
+    base = count(first) or 0
+    costs: dict[int, list[str]] = {}
+    for word in words[1:]:
+        tokens = (count(f"{first} {word} {word}") or 0) - base
+        costs.setdefault(tokens, []).append(word)
+    most = max(costs.values(), key=len)
+    return [first, *most] if len(most) >= LEAST_WORDS else words
 
 
 class Calibration:
