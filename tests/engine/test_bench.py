@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.site import CHECKOUT
 
 pytestmark = pytest.mark.engine
-CELLS = {"shapes": [[64, 16]], "concurrency": [1, 4], "prompts": 2, "warmups": 1}
+CELLS = {"shapes": [[65, 16]], "concurrency": [1, 4], "prompts": 2, "warmups": 1}  # 5 of the template, 20 words of 3
 
 
 def test_a_sweep_on_the_real_engine_is_valid_and_says_what_it_measured(engine_site):
@@ -19,7 +19,7 @@ def test_a_sweep_on_the_real_engine_is_valid_and_says_what_it_measured(engine_si
 
         assert done.rc == 0, done.out
         cells = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-        assert [(cell["cell"], cell["status"]) for cell in cells] == [("64-16-c1", "valid"), ("64-16-c4", "valid")]
+        assert [(cell["cell"], cell["status"]) for cell in cells] == [("65-16-c1", "valid"), ("65-16-c4", "valid")]
         assert [cell["total_output_tokens"] for cell in cells] == [2 * 16, 8 * 16]
         assert [cell["input_length_mismatches"] + cell["output_length_mismatches"] for cell in cells] == [0, 0]
         assert cells[1]["server"]["generation_tokens"] >= 8 * 16
