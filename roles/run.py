@@ -139,7 +139,9 @@ def _locked(opened: Opened, facts: dict[str, HostFacts]) -> Opened:
     try:
         return lock_builds(opened, facts, lambda line: click.echo(f"--> Slipway: {line}", err=True))
     except (LockError, OSError) as error:
-        raise RefusedError(f"the engine's packages cannot be locked: {error}; nothing was changed") from None
+        fix = "slipway resolve does it where there is a network, and the lock is committed; or set engine.lock"
+        words = f"the engine's packages cannot be locked: {error}\n    hint: {fix}"
+        raise RefusedError(f"{words}\nnothing was changed") from None
 
 
 def _unseal(run: Run) -> None:
