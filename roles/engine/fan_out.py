@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import gevent
 from gevent.lock import BoundedSemaphore
 from pyinfra import logger
 from pyinfra.api.host import Host
@@ -44,10 +43,10 @@ def _picked(build: Build, folder: Path) -> Files | None:
 
 
 def _download(build: Build, folder: Path, glibc: str) -> None:
-    """In a thread, so that what concerns other hosts goes on."""
+    """What concerns other hosts goes on meanwhile: under pyinfra, waiting for pip lets other greenlets run."""
     texts = [build.requirements, requirements_of(recipe_named("installer"), "")]
     target, sources = Target(build.python, build.machine, glibc), to_json(build.sources)
     try:
-        gevent.get_hub().threadpool.apply(fill, (str(folder), target, texts, sources))
+        fill(str(folder), target, texts, sources)
     except (WheelhouseError, ManifestError, OSError) as error:
         raise RemoteError(f"{build.id}: {error}") from None
