@@ -188,6 +188,7 @@ def refresh_once(run: Run) -> None:
 def refresh(run: Run) -> None:
     """Ask every host for its state again and compare. What lies outside --limit is looked at and left."""
     reread(run, run.wanted)
+    run.before = None  # another run may have made another release since
     number = release_number(run.plan, run.states)
     for name, found in run.states.items():
         changes = changes_on(run.plan, run.wanted[name], run.facts[name], found, None if run.past else number)

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.asking import Asking
 from tests.e2e.conftest import QUESTION
 from tests.e2e.site import BIN, CHECKOUT
 from tests.e2e.test_verify import faulty
+
+SLOWER = json.dumps({"decode_ms": 20})  # so that requests are always under way
+ASKED = {"worker.env": {"SLIPWAY_SIM_TIMING": SLOWER}}
 
 
 @pytest.fixture
@@ -95,3 +99,24 @@ def test_a_flag_changes_in_the_order_that_was_shown_and_the_release_before_is_pu
     assert unknown.rc != 0
     has(unknown, "release=999: there is no such release", "nothing was changed")
     assert "Traceback" not in unknown.out
+
+
+def test_workers_come_and_go_without_a_lost_request_or_a_restart_of_the_router(settled):
+    two = {**ASKED, "decode.instances": 2}
+    assert settled.deploy(**ASKED).rc == 0
+    router = settled.pids()["router-0"]
+
+    with Asking(settled.ports["router.port"]) as asking:
+        more = settled.deploy(**two)
+        changed = settled.deploy(**two, **{"decode.max_running_requests": 7})
+        fewer = settled.deploy(**ASKED, **{"decode.max_running_requests": 7})
+
+    for done in (more, changed, fewer):
+        assert done.rc == 0, done.out
+        assert "OUTAGE" not in done.out, done.out
+    has(changed, "step 1 of 2: restart decode-0", "step 2 of 2: restart decode-1")
+    has(fewer, "step 1 of 1: remove decode-1")
+    assert asking.lost == []
+    assert asking.asked > 20
+    assert settled.pids()["router-0"] == router
+    assert set(settled.pids()) == {"prefill-0", "decode-0", "router-0"}
