@@ -35,7 +35,6 @@ def test_a_host_that_loses_its_power_in_a_step_comes_back_and_the_next_run_conve
 
 
 def test_ctrl_c_once_ends_after_the_step_in_hand_and_puts_back_what_served(pairs: Site) -> None:
-    assert pairs.deploy().rc == 0
     before = {name: flag_of(pairs, name) for name in WORKERS}
     process = pairs.start("--data", "decode.max_running_requests=23")
     said = read_until(process, ": stop decode-0")
