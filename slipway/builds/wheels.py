@@ -27,8 +27,9 @@ class Wheel:
     def fits(self, python: str) -> bool:
         """Whether Python X.Y installs it, as far as the name tells."""
         major, _, minor = python.partition(".")
-        if f"cp{major}{minor}" in self.pythons or {"py3", f"py{major}{minor}"} & set(self.pythons):
-            return True
+        pure = [int(tag[3:] or 0) for tag in self.pythons if re.fullmatch(r"py3\d*", tag)]
+        if f"cp{major}{minor}" in self.pythons or any(number <= int(minor or 0) for number in pure):
+            return True  # PEP 425: pure wheels of an earlier 3.x do for later ones
         lowest = [int(tag[3:]) for tag in self.pythons if re.fullmatch(r"cp3\d+", tag)]
         return "abi3" in self.abis and any(number <= int(minor or 0) for number in lowest)
 
