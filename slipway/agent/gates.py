@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.metadata
 import json
@@ -81,13 +82,27 @@ def wrong_driver(torch: Any, gpus: bool) -> str:
     built = getattr(getattr(torch, "version", None), "cuda", None)
     if not built or not gpus:
         return ""
-    driver = int(torch._C._cuda_getDriverVersion())
-    if driver // 1000 < int(str(built).partition(".")[0]):
+    driver = driver_cuda()
+    if driver and driver // 1000 < int(str(built).partition(".")[0]):
         have = f"{driver // 1000}.{driver % 1000 // 10}"
         return f"torch {torch.__version__} is built for CUDA {built}; the driver has CUDA {have}: install a newer one"
     if not torch.cuda.is_available():
         return f"torch {torch.__version__} for CUDA {built} finds no GPU, though there are some: see nvidia-smi"
     return ""
+
+
+def driver_cuda() -> int:
+    """The newest CUDA that the driver serves, as 13000 for 13.0; 0 when it does not tell.
+
+    Asked of the driver's library itself: torch has no public question for it (2.11.0, on a real H200, lacks the one
+    that older releases had).
+    """
+    found = ctypes.c_int(0)
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(found))
+    except (OSError, AttributeError):
+        return 0
+    return found.value
 
 
 def missing_tools(request: Mapping[str, Any]) -> str:

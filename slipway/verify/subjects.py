@@ -42,7 +42,8 @@ class Asking:
 
     def rungs(self, place: str, left_out: Sequence[str] = ()) -> list[RungRow]:
         """The wanted rungs of a place."""
-        return rungs_at(place, self.settings.rungs, left_out, self.light)
+        pairs = bool(self.plan.of("prefill", "decode"))
+        return rungs_at(place, self.settings.rungs, left_out, self.light, pairs)
 
 
 def url_of(instance: Instance) -> str:

@@ -127,19 +127,36 @@ def test_a_compiler_counts_in_the_unit_s_places_or_when_a_package_makes_it_needl
     assert make(tools=[{**tool, "unless": ["thing"]}])[0] == 0
 
 
-def torch(built, driver, sees=True):
-    return SimpleNamespace(
-        __version__="2.11.0", version=SimpleNamespace(cuda=built), cuda=SimpleNamespace(is_available=lambda: sees),
-        _C=SimpleNamespace(_cuda_getDriverVersion=lambda: driver),
-    )  # fmt: skip
+def torch(built, sees=True):
+    """Only what torch documents: a real one has no question for the driver's CUDA."""
+    cuda = SimpleNamespace(is_available=lambda: sees)
+    return SimpleNamespace(__version__="2.11.0", version=SimpleNamespace(cuda=built), cuda=cuda)
 
 
-def test_torch_s_cuda_is_held_against_the_driver_s():
-    assert gates.wrong_driver(torch("13.0", 13000), True) == ""
-    assert gates.wrong_driver(torch("13.0", 12080), True) == (
-        "torch 2.11.0 is built for CUDA 13.0; the driver has CUDA 12.8: install a newer one"
-    )
-    assert gates.wrong_driver(torch("13.0", 13000, False), True).startswith("torch 2.11.0 for CUDA 13.0 finds no GPU")
-    assert gates.wrong_driver(torch("13.0", 0), False) == ""
-    assert gates.wrong_driver(torch(None, 0), True) == ""
-    assert gates.wrong_driver(None, True) == ""
+@pytest.mark.parametrize(
+    ("driver", "found", "gpus", "wrong"),
+    [
+        (13000, torch("13.0"), True, ""),
+        (12080, torch("13.0"), True,
+         "torch 2.11.0 is built for CUDA 13.0; the driver has CUDA 12.8: install a newer one"),
+        (13000, torch("13.0", sees=False), True,
+         "torch 2.11.0 for CUDA 13.0 finds no GPU, though there are some: see nvidia-smi"),
+        (0, torch("13.0"), True, ""),  # a driver that does not tell is left to torch
+        (12080, torch("13.0"), False, ""),
+        (12080, torch(None), True, ""),
+        (12080, None, True, ""),
+    ],
+)  # fmt: skip
+def test_torch_s_cuda_is_held_against_the_driver_s(monkeypatch, driver, found, gpus, wrong):
+    monkeypatch.setattr(gates, "driver_cuda", lambda: driver)
+
+    assert gates.wrong_driver(found, gpus) == wrong
+
+
+def test_a_machine_without_a_driver_tells_no_cuda(monkeypatch):
+    def absent(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(gates.ctypes, "CDLL", absent)
+
+    assert gates.driver_cuda() == 0

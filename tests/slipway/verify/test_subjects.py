@@ -12,7 +12,7 @@ from slipway.config.validate import schema
 from slipway.converge.wanted import wanted_on
 from slipway.front import project_root
 from slipway.plan.model import Plan
-from slipway.verify.rungs import rung_rows
+from slipway.verify.rungs import rung_rows, rungs_at
 from slipway.verify.subjects import (
     Asking,
     again_subject,
@@ -60,13 +60,22 @@ def test_a_worker_is_compared_with_the_settings_of_the_plan(planned: tuple[Plan,
     assert subject["limits"]["memlock"] == "infinity"
 
 
+def test_prefill_and_decode_are_spared_what_can_block_them_unless_it_is_asked_for() -> None:
+    def names(**more: Any) -> set[str]:
+        return {row.name for row in rungs_at("router", more.pop("levels", {}), **more)}
+
+    assert "samples" in names()
+    assert "samples" not in names(pairs=True)
+    assert "samples" in names(pairs=True, levels={"samples": "warn"})
+
+
 def test_levels_and_limits_of_the_configuration(planned: tuple[Plan, Any]) -> None:
     plan, deployment = planned
     router = instance(plan, "router")
     settings = deployment.host(router.host).router
     subject = router_subject(asking(planned), wanted_on(plan, router.host), router, settings)
     assert "burst" not in subject["rungs"]
-    assert {"repeats", "samples"} <= set(subject["lenient"])
+    assert "repeats" in subject["lenient"]
     assert subject["limits_s"]["pairs"] == 7
     assert subject["limits_s"]["readiness"] > 30  # what has to settle gets the time for it on top
     assert not {"reference", "accuracy"} & set(subject["rungs"])
