@@ -45,4 +45,5 @@ def test_a_timer_looks_as_the_services_user_and_a_wrong_answer_shows_in_the_metr
     assert off.rc == 0, off.out
     assert site.sh("h1", f"systemctl list-units --all --plain --no-legend {UNITS}").strip() == ""
     assert site.sh("h1", f"ls -d {FOLDER} /etc/systemd/system/*verify* 2>/dev/null || true") == ""
+    assert site.dry().changes == []
     assert site.ask() == "391"
