@@ -33,7 +33,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def _load(record: Mapping[str, Any]) -> str:
     """Streams, requests and failures of the load."""
-    known = [f"{record[key]} {word}" for key, word in LOAD if key in record]
+    known = [f"{record[key]:.0f} {word}" for key, word in LOAD if key in record]
     return ", ".join(known) or "load"
 
 
