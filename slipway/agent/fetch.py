@@ -20,13 +20,13 @@ import sys
 import threading
 import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from slipway.agent.fetch_http import TransferError
 from slipway.agent.fetch_http import read as read_http
 from slipway.agent.fetch_hub import Client
-from slipway.agent.fetch_mirror import part_path
+from slipway.agent.fetch_mirror import FOLLOWS, part_path
 from slipway.agent.fetch_pace import Pace, size
 from slipway.agent.fetch_peers import STALL_S, Line, Peer, line_of
 from slipway.agent.fetch_sink import DiskError, Sink
@@ -57,6 +57,8 @@ class Fetch:
         self.client = Client(*given) if request["endpoint"] else None
         self.line: Line | None = line_of(request, sorted(self.files, key=lambda name: -self.files[name][0]))
         self.came: dict[str, int] = {}
+        self.why = ""
+        forget_note(self.path, FOLLOWS)
 
     def run(self) -> None:
         """Everything, to the manifest. Raises FetchError and TransferError."""
@@ -93,12 +95,24 @@ class Fetch:
         """The commit's list of files must be the planned one, now and at the end: a commit does not change."""
         if self.client is None:
             return
-        found = self.client.files(self.commit)
+        try:
+            found = self.client.files(self.commit)
+        except TransferError as error:
+            if not self.line or not error.passing or error.status:
+                raise
+            self.follow(error)
+            return
         bad = [name for name, row in self.files.items() if found.get(name) != tuple(row)]
         if bad:
             what = f"{len(bad)} of {len(self.files)} planned files are missing or others, e.g. {min(bad)}"
             fix = "the endpoint is no faithful mirror; correct model.endpoint, or run `slipway checkpoint facts` anew"
             raise FetchError(f"the list of files at {self.request['repo']} {self.commit[:12]} differs: {what}; {fix}")
+
+    def follow(self, error: TransferError) -> None:
+        """The Hub is out of reach from here: every file comes from other hosts, and none of them waits for us."""
+        print(f"{error}; everything comes from other hosts", flush=True)
+        self.client, self.why = None, f"; {error}"
+        write_note(self.path, FOLLOWS, {"why": str(error)})
 
     def pending(self) -> list[str]:
         """What is still to come, largest first. A file that lies there unproven is proven now, or set aside."""
@@ -214,7 +228,7 @@ class Fetch:
             large = self.files[name][1].startswith("sha256:")
             self.client.read(self.commit, name, sink, sink.come, sink.size, large)
         else:
-            raise TransferError(f"{name}: no host that has it answers", passing=True)
+            raise TransferError(f"{name}: no host that has it answers{self.why}", passing=True)
 
     def credit(self, peer: Peer | None, count: int) -> set[str]:
         """Remember who gave how much."""
@@ -282,6 +296,12 @@ class Fetch:
             notes_path(self.path, "manifest.json") if "manifest.json" in self.files else f"{self.path}/manifest.json"
         )
         write_whole(place, json.dumps({"schema": 1, "files": rows}, indent=1) + "\n")
+
+
+def forget_note(folder: str, name: str) -> None:
+    """What a note said of an earlier run."""
+    with suppress(FileNotFoundError):
+        os.unlink(notes_path(folder, name))
 
 
 def length(path: str) -> int:

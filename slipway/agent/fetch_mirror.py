@@ -27,6 +27,7 @@ from urllib.parse import unquote
 from slipway.agent.prune import being_fetched
 from slipway.agent.state import notes_path
 
+FOLLOWS = "follows.json"  # a note of the fetch: the Hub is out of reach here, so nobody may wait for our turn
 EXPECTED_S = 30.0  # a fetch that was announced is believed in for so long
 BEGIN_S = 10.0  # how long a request waits for the first byte of a file
 LOOK_S = 0.02
@@ -59,10 +60,12 @@ class Shelf:
         return self.fetching or self.pending
 
     def state(self, have: dict[str, int]) -> str:
-        """'whole', 'fetching', or 'ended' when something is missing and nobody fetches it."""
+        """'whole', 'fetching', 'following' (from other hosts only), or 'ended' when nobody fetches what is missing."""
         if all(have.get(name) == size and not self.is_part(name) for name, (size, _) in self.files.items()):
             return "whole"
-        return "fetching" if self.growing() else "ended"
+        if not self.growing():
+            return "ended"
+        return "following" if os.path.exists(notes_path(self.path, FOLLOWS)) else "fetching"
 
     def is_part(self, name: str) -> bool:
         """Whether a file is not proven yet."""

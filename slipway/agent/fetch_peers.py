@@ -3,6 +3,7 @@
 The files are dealt out: the host whose turn it is takes a file from the Hub, the next one from that host while it is
 still coming, and so on down the line. Every file begins its line at another host, so that all of them take a share
 from the Hub and pass a share on. A host that is gone is left out of the line; when all before us are, it is our turn.
+One that cannot reach the Hub follows: it gives what it has whole, and nobody waits for it.
 Standard library only, Python 3.9+.
 """
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -199,6 +200,24 @@ def test_without_a_hub_everything_comes_from_those_who_have_it(hub, source, tmp_
     is_whole(hosts.folder("b"), source)
     is_whole(hosts.folder("c"), source)
     assert hub.requests == []
+
+
+def test_a_host_that_cannot_reach_the_hub_gets_all_from_the_others_and_holds_up_nobody(
+    hub, source, tmp_path, capsys, monkeypatch
+):
+    impatient = types.SimpleNamespace(sleep=lambda seconds: None, time=time.time, monotonic=time.monotonic)
+    monkeypatch.setattr("huggingface_hub.utils._http.time", impatient)  # it tries for 23 s before it says so
+    hosts = Hosts(hub, tmp_path, ["a", "b", "c"])
+    whole = hosts.request
+    hosts.request = lambda name, **more: whole(
+        name, **({"endpoint": "http://127.0.0.1:9"} if name == "a" else {}), **more
+    )
+    hosts.run()
+    assert hosts.failed == {}
+    for name in hosts.names:
+        is_whole(hosts.folder(name), source)
+    assert hub.sent == size_of(source)
+    assert "everything comes from other hosts" in capsys.readouterr().out
 
 
 def test_when_nobody_has_it_that_is_said(hub, tmp_path):
