@@ -54,15 +54,11 @@ logprobs within `verify.reference_tolerance`.
 """
 
 
-def _spared(why: str) -> str:
-    return f". Not climbed on prefill and decode unless `verify.rungs` names it: {why}" if why else ""
-
-
 def text() -> str:
     """The page."""
     rows = [
         f"| `{row.name}` | {PLACES[row.where]} | {row.level}{', light' if row.light else ''} | {row.limit_s} | "
-        f"{row.proves}{_spared(row.harms_pairs)} |"
+        f"{row.proves} |"
         for row in rung_rows()
     ]
     sets = ", ".join(f"`{one.name}` ({len(one.rows)} questions)" for one in built_in())

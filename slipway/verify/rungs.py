@@ -12,8 +12,7 @@ import yaml
 
 @dataclass(frozen=True)
 class RungRow:
-    """One row of rungs.yml. level: fail, warn or skip. harms_pairs: why it is climbed on prefill and decode only when
-    the configuration names it; empty for rungs that do no harm."""
+    """One row of rungs.yml. level: fail, warn or skip."""
 
     name: str
     where: str
@@ -21,12 +20,6 @@ class RungRow:
     proves: str
     level: str = "fail"
     light: bool = False
-    harms_pairs: str = ""
-
-    def wanted(self, levels: Mapping[str, str], pairs: bool) -> bool:
-        """Whether it is climbed. levels: what the configuration says instead of the table."""
-        by_itself = "skip" if pairs and self.harms_pairs else self.level
-        return levels.get(self.name, by_itself) != "skip"
 
 
 @cache
@@ -36,15 +29,13 @@ def rung_rows() -> tuple[RungRow, ...]:
     return tuple(RungRow(**row) for row in yaml.safe_load(text)["rungs"])
 
 
-def rungs_at(
-    place: str, levels: Mapping[str, str], left_out: Iterable[str] = (), light: bool = False, pairs: bool = False
-) -> list[RungRow]:
-    """The rungs of one place that are wanted; light: only those that cost little; pairs: of prefill and decode.
+def rungs_at(place: str, levels: Mapping[str, str], left_out: Iterable[str] = (), light: bool = False) -> list[RungRow]:
+    """The rungs of one place that are wanted; light: only those that cost little.
 
     levels: what the configuration says instead of the table.
     """
     without = set(left_out)
-    wanted = [row for row in rung_rows() if row.where == place and row.wanted(levels, pairs)]
+    wanted = [row for row in rung_rows() if row.where == place and levels.get(row.name, row.level) != "skip"]
     return [row for row in wanted if row.name not in without and (row.light or not light)]
 
 

@@ -42,8 +42,7 @@ class Asking:
 
     def rungs(self, place: str, left_out: Sequence[str] = ()) -> list[RungRow]:
         """The wanted rungs of a place."""
-        pairs = bool(self.plan.of("prefill", "decode"))
-        return rungs_at(place, self.settings.rungs, left_out, self.light, pairs)
+        return rungs_at(place, self.settings.rungs, left_out, self.light)
 
 
 def url_of(instance: Instance) -> str:

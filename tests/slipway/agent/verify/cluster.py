@@ -30,6 +30,9 @@ GATES = ("reference", "accuracy")  # need something that the user gives
 WITHOUT_SERVICE = ("process", "limits", "environment")
 
 
+ALL = {"samples": "warn"}  # a rung that is left out by itself
+
+
 @dataclass
 class Cluster:
     """A prefill and a decode, or one unified worker, and a router where it is asked for."""
@@ -100,7 +103,7 @@ class Cluster:
     def router_subject(self, **more: Any) -> dict[str, Any]:
         expected = {role: [one["url"] for one in self.workers if one["role"] == role]
                     for role in ("prefill", "decode", "unified")}  # fmt: skip
-        rungs = [row.name for row in rungs_at("router", {}) if row.name not in GATES]
+        rungs = [row.name for row in rungs_at("router", ALL) if row.name not in GATES]
         subject = {
             "name": "router-0", "url": f"http://127.0.0.1:{self.router_port}", "timeout_s": 10, "settle_s": 8,
             "model": "tiny", "expected_workers": expected, "workers": self.workers, "known_answers": KNOWN,
@@ -110,7 +113,7 @@ class Cluster:
 
     def alone_subject(self, **more: Any) -> dict[str, Any]:
         """A unified worker asked as a router would be."""
-        rungs = [row.name for row in rungs_at("router", {}) if row.name not in ("readiness", "workers", *GATES)]
+        rungs = [row.name for row in rungs_at("router", ALL) if row.name not in ("readiness", "workers", *GATES)]
         return {**self.router_subject(), "name": "unified-0", "url": self.workers[0]["url"], "rungs": rungs, **more}
 
     def worker_subject(self, worker: dict[str, Any], **more: Any) -> dict[str, Any]:
