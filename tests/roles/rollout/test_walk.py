@@ -9,6 +9,7 @@ from roles.ladder import Row
 from roles.rollout import traffic, walk
 from roles.run import Run
 from slipway.converge.wanted import wanted_on
+from slipway.plan.model import to_json
 from slipway.rollout import steps
 from tests.slipway.plan.site import opened
 from tests.slipway.rollout.test_order import FOUR, ROLLING, SMALL, all_due, change, live, removal
@@ -54,7 +55,7 @@ class Site:
     def ask_agent(self, _host, _plan, program, *words, request=None):
         if program == "in_hand":
             return SimpleNamespace(stdout=[json.dumps({"running": 0})], said="")
-        if request["url"] in self.lost:
+        if request["url"] in self.lost or request["url"] not in self.routers:
             return SimpleNamespace(stdout=[], said="refused")
         rows = self.routers[request["url"]]
         for url in request.get("remove", ()):
@@ -69,11 +70,9 @@ class Site:
     def wait_started(self, _run, _services, instances):
         for one in instances:
             if one.role == "router":  # it comes up with the workers of its command line
-                plan = self.run.plan
-                self.routers[one.serves_at] = {
-                    worker.serves_at: traffic.WORKER_TYPES.get(worker.role, worker.role)
-                    for worker in plan.serving("prefill", "decode", "unified")
-                }
+                kinds = {"--prefill": "prefill", "--decode": "decode", "--worker-urls": "regular"}
+                words = zip(one.argv, one.argv[1:], strict=False)
+                self.routers[one.serves_at] = {url: kinds[flag] for flag, url in words if flag in kinds}
 
     def Services(self, _run, host):
         def told(verb):
@@ -212,3 +211,36 @@ def test_a_router_that_does_not_answer_is_left_out(made, monkeypatch):
     said = walked(site, monkeypatch, [change(plan, "decode-0", "restart")], live(plan))
 
     assert said == ["stop decode-0", "start decode-0", "pair decode-0 prefill-0"]
+
+
+@pytest.mark.parametrize("page", [None, 64])
+def test_a_second_set_is_proven_first_and_never_beside_what_it_must_not_meet(made, monkeypatch, page):
+    worker = {"tp": 4, **({"page_size": page} if page else {})}
+    site = made({"prefill": ["a"], "decode": ["b"], "router": ["a"]},
+                {**SMALL, "worker": worker, "rollout": {"strategy": "blue-green"}})  # fmt: skip
+    run, plan = site.run, site.run.plan
+    changes = [change(plan, name, "restart") for name in ("prefill-0", "decode-0")]
+    run.changes = {"a": changes[:1], "b": changes[1:]}
+    run.before = to_json(plan)
+    if page:
+        for one in run.before["instances"]:
+            one["settings"]["page_size"] = 32
+    for name in ("live_of", "write_green"):
+        monkeypatch.setattr(walk, name, lambda *_: live(plan))
+
+    walking = walk.Walk(run)
+    walking.walk(steps(plan, changes, live(plan), walking.policy, walking.green))
+
+    said = [word for word in site.said if word.split()[0] in ("in", "out")]
+    blue, green = ["http://a:30000", "http://b:30000"], ["http://a:30001", "http://b:30001"]
+    first = [*(f"out {url}" for url in blue), *(f"in {url}" for url in green)]
+    assert said == [
+        *(first if page else [*first[2:], *first[:2]]),
+        *(f"in {url}" for url in blue),
+        *(f"out {url}" for url in green),
+    ]
+    assert site.said.index("start router-0-green") < site.said.index("prove") < site.said.index("stop prefill-0")
+    assert set(site.routers[plan.of("router")[0].serves_at]) == set(blue)
+    assert [word for word in site.said if word.startswith("forget")] == [
+        "forget prefill-0-green", "forget decode-0-green", "forget router-0-green",
+    ]  # fmt: skip
