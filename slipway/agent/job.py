@@ -122,7 +122,12 @@ def last_line(folder: str) -> str:
     except OSError:
         return ""
     lines = ["".join(char for char in line if char.isprintable()).strip() for line in text.splitlines()]
-    return next((line[-300:] for line in reversed(lines) if line), "")
+    return next((shown(line) for line in reversed(lines) if line), "")
+
+
+def shown(line: str) -> str:
+    """Of progress the end counts; of an error the beginning, which says what failed."""
+    return line[:1800] if line.startswith("error: ") else line[-300:]
 
 
 def started(pid: int) -> str:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from slipway.agent.job import started
+from slipway.agent.job import last_line, started
 
 
 def job(*words):
@@ -93,3 +93,11 @@ def test_running_names_each_job_that_runs_with_its_last_word_and_no_other(tmp_pa
     job("stop", tmp_path / "going")
     assert {name: one["last"] for name, one in found.items()} == {"going": "1 of 2"}
     assert job("running", tmp_path) == job("running", tmp_path / "nowhere") == {}
+
+
+def test_an_error_is_told_from_its_beginning_and_progress_by_its_end(tmp_path):
+    (tmp_path / "log").write_text("begun\nerror: uv failed: " + "reason " * 100 + "\n")
+    assert last_line(str(tmp_path)).startswith("error: uv failed: reason")
+
+    (tmp_path / "log").write_text("0 %" + "." * 400 + "100 %\n")
+    assert last_line(str(tmp_path)).endswith("100 %")
