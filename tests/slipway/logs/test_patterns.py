@@ -164,3 +164,17 @@ def test_trouble_long_after_the_last_restart_is_never_passed_over():
     assert passing_after(founds, settle_s=60.0) == 0.0
     assert passing_after(founds[:1], settle_s=25.0) == 2975.0
     assert passing_after([], settle_s=25.0) == float("inf")
+
+
+def test_a_stop_that_waits_for_what_the_engine_never_forgets_is_told_and_no_alarm():
+    found = reading(DATA / "h200-x2-stop_failure.log")
+
+    assert "worker.drain_s" in most_telling(found["matches"]).hint
+    assert verdict(found)[0]
+
+
+def test_a_broken_loads_endpoint_is_no_alarm_of_its_own():
+    found = reading(DATA / "h200-x2-blocked_failure.log")
+
+    assert "_IncludedRouter" in (DATA / "h200-x2-blocked_failure.log").read_text()
+    assert {key for key, match in found["matches"].items() if match["severity"] == "error"} == set()
