@@ -37,6 +37,10 @@ _FOLLOWS = {
 def facets(record: Record) -> dict[str, str]:
     """What was recorded, in words, by FACETS' names."""
     known = {name: record.get(key) for key, name in FACETS.items()}
+    checkpoint = record.get("checkpoint") or {}
+    known["checkpoint"] = {
+        key: checkpoint[key] for key in ("name", "revision") if key in checkpoint
+    }  # not where it lies
     known |= {"GPUs": _gpus(record), "instances": _instances(record), "runs": _runs(record)}
     return {name: _words(value) for name, value in known.items() if value not in (None, [], {}, "")}
 
