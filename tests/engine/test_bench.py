@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.site import CHECKOUT
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.full]
 CELLS = {"shapes": [[65, 16]], "concurrency": [1, 4], "prompts": 2, "warmups": 1}  # 5 of the template, 20 words of 3
 
 
