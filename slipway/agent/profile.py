@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 SUFFIX = ".trace.json.gz"
-STILL_S = 1.0  # a trace is whole when it has not grown for so long and its gzip has an end
+STILL_S = 1.0  # /stop_profile answers when traces are written; one that has not grown for so long is whole
 
 
 class ProfileError(Exception):
