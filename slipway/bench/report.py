@@ -163,7 +163,9 @@ def _sentence(row: Row) -> str:
 
 
 def _half(percent: float | None) -> str:
-    return "" if percent is None else f" ±{percent:.1f}"
+    if percent is None:
+        return ""
+    return f" ±{percent:.1f}" if percent < 1000 else " ±>999"
 
 
 def _overview(result: Result, found: Sequence[Row]) -> Table:
