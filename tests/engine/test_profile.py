@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.site import CHECKOUT
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.full]
 QUESTION = "What is 17*23? Answer with the number only."
 
 
