@@ -178,3 +178,10 @@ def test_a_broken_loads_endpoint_is_no_alarm_of_its_own():
 
     assert "_IncludedRouter" in (DATA / "h200-x2-blocked_failure.log").read_text()
     assert {key for key, match in found["matches"].items() if match["severity"] == "error"} == set()
+
+
+def test_a_log_that_cannot_be_read_warns_and_puts_no_good_release_back():
+    found = verdict({"error": "journalctl ended with -9"})
+
+    assert (found.ok, found.warning) == (True, True)
+    assert "could not be read: journalctl ended with -9" in found.detail
