@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.asking import Asking
 from tests.e2e.conftest import QUESTION
-from tests.e2e.site import BIN, CHECKOUT
+from tests.e2e.site import BIN, CHECKOUT, port_here
 from tests.e2e.test_verify import faulty
 
 SLOWER = json.dumps({"decode_ms": 20})  # so that requests are always under way
@@ -120,3 +120,28 @@ def test_workers_come_and_go_without_a_lost_request_or_a_restart_of_the_router(s
     assert asking.asked > 20
     assert settled.pids()["router-0"] == router
     assert set(settled.pids()) == {"prefill-0", "decode-0", "router-0"}
+
+
+def test_a_second_set_serves_while_a_single_pair_is_replaced(settled):
+    green = {"rollout.strategy": "blue-green", "rollout.green_port": port_here(21940)}
+    changed = {"worker.env": {**ASKED["worker.env"], "CHANGED": "1"}}
+    assert settled.deploy(**ASKED).rc == 0
+    before = settled.pids()
+
+    with Asking(settled.ports["router.port"]) as asking:
+        done = settled.deploy(**green, **changed)
+
+    assert done.rc == 0, done.out
+    has(done, "step 1 of 3: green prefill-0-green, decode-0-green, router-0-green", "router-0-green known-answers",
+        "step 2 of 3: restart prefill-0, decode-0", "step 3 of 3: remove")  # fmt: skip
+    assert "OUTAGE" not in done.out
+    assert asking.lost == []
+    assert asking.asked > 10
+    after = settled.pids()
+    assert set(after) == set(before)
+    assert {name for name in after if after[name] != before[name]} == {"prefill-0", "decode-0"}
+    assert not list((home(settled) / "services").glob("*green*"))
+    wrong = faulty(settled, "worker", "wrong-answer", **green)
+    assert wrong.rc == 1, wrong.out
+    has(wrong, "router-0-green, rung known-answers", "serves again")
+    assert settled.pids() == after
