@@ -57,7 +57,7 @@ def owner(site: Site) -> str:
 @pytest.fixture
 def site(tmp_path):
     root = Path(tempfile.mkdtemp(prefix="slp-", dir="/var/tmp"))
-    site = Site("patched", root, 23000, folder=inventory(tmp_path / "site"))
+    site = Site("patched", root, 22900, folder=inventory(tmp_path / "site"))
     yield site
     gone = site.destroy()
     shutil.rmtree(root, ignore_errors=True)
