@@ -101,6 +101,7 @@ def test_a_flag_changes_in_the_order_that_was_shown_and_the_release_before_is_pu
     assert "Traceback" not in unknown.out
 
 
+@pytest.mark.full
 def test_workers_come_and_go_without_a_lost_request_or_a_restart_of_the_router(settled):
     two = {**ASKED, "decode.instances": 2}
     assert settled.deploy(**ASKED).rc == 0
@@ -122,6 +123,7 @@ def test_workers_come_and_go_without_a_lost_request_or_a_restart_of_the_router(s
     assert set(settled.pids()) == {"prefill-0", "decode-0", "router-0"}
 
 
+@pytest.mark.full
 def test_a_second_set_serves_while_a_single_pair_is_replaced(settled):
     green = {"rollout.strategy": "blue-green", "rollout.green_port": port_here(21940)}
     changed = {"worker.env": {**ASKED["worker.env"], "CHANGED": "1"}}
