@@ -92,6 +92,7 @@ def test_a_sweep_whose_controller_vanished_is_taken_up_again(site, results):
     ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_two_sweeps_do_not_measure_each_other(site, results):
     job = [sys.executable, "-m", "slipway.agent.job"]
     folder = str(site.root / f"jobs/bench-{site.name}")

@@ -81,6 +81,7 @@ def test_a_deployment_leaves_disaggregation_and_comes_back(site, place):
     assert site.answer(QUESTION) == "391"
 
 
+@pytest.mark.full
 def test_an_experiment_is_killed_and_gone_on_with(site, place):
     inventory = str(place / "inventory.py")
     words = [str(BIN / "slipway"), "experiment", "simulator", inventory, *site.overrides({})]
