@@ -105,7 +105,7 @@ def test_a_weight_file_that_differs_from_its_manifest_is_never_served(unharmed, 
     data[len(data) // 2] ^= 1
     weights.write_bytes(data)
 
-    other = Site("other", unharmed.root.with_name("o"), 21500, {"engine.kind": "simulator", "model.path": str(model)})
+    other = Site("other", unharmed.root.with_name("o"), 21800, {"engine.kind": "simulator", "model.path": str(model)})
     done = other.deploy()
     other.destroy()
 

@@ -125,7 +125,7 @@ def test_workers_come_and_go_without_a_lost_request_or_a_restart_of_the_router(s
 
 @pytest.mark.full
 def test_a_second_set_serves_while_a_single_pair_is_replaced(settled):
-    green = {"rollout.strategy": "blue-green", "rollout.green_port": port_here(21940)}
+    green = {"rollout.strategy": "blue-green", "rollout.green_port": port_here(21850)}
     changed = {"worker.env": {**ASKED["worker.env"], "CHANGED": "1"}}
     assert settled.deploy(**ASKED).rc == 0
     before = settled.pids()
