@@ -115,7 +115,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     place = Path(arguments.against) if arguments.against else find_wheel(folders, "sglang", arguments.release)
     if place is None or not place.exists():
         fix = "name one by --against, or a folder of wheels (slipway wheelhouse makes one) by $SLIPWAY_WHEELS"
-        return _fail(f"{place or 'no wheel of SGLang ' + arguments.release} is not there; {fix}")
+        return _fail(f"{place or 'a wheel of SGLang ' + arguments.release} is not here; {fix}")
     tried = try_series(series.patches, tree_of(place, "sglang"), arguments.release)
     for one in tried:
         print(f"{one.patch.id:<24} {one.state:<10} {one.text}")
