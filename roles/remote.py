@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from slipway.bundle import agent_bundle
 from slipway.converge.request import agent_path
 from slipway.plan.model import HostPlan
 
+DYING_S = 2.0  # how long a transport may take to notice what its channel has noticed
 # What paramiko raises when the other end is gone.
 BROKEN = (OSError, EOFError, SSHException)
 
@@ -57,8 +59,9 @@ def execute(host: Host, words: Sequence[str], stdin: str | None = None) -> Outpu
         ok, output = host.run_shell_command(command, **arguments)
     except BROKEN as error:
         return Output(False, [], [broken(host, error)])
-    if not ok and _is_dead(host):  # pyinfra takes a closed channel for a command that failed and said nothing
-        return Output(False, [], [broken(host, "no sign of life")])
+    silent = not ok and not list(output.stdout_lines) and not list(output.stderr_lines)
+    if not ok and _is_dead(host, DYING_S if silent else 0.0):
+        return Output(False, [], [broken(host, "no sign of life")])  # pyinfra takes a closed channel for a failure
     return Output(bool(ok), list(output.stdout_lines), list(output.stderr_lines))
 
 
@@ -68,9 +71,13 @@ def broken(host: Host, error: BaseException | str) -> str:
     return f"the connection to {host.name} broke ({reason}); the next run goes on from here"
 
 
-def _is_dead(host: Host) -> bool:
+def _is_dead(host: Host, patience_s: float) -> bool:
+    """Whether the connection is gone; a channel may be seen closed a moment before its transport."""
     client = getattr(host.connector, "client", None)
     transport = client.get_transport() if client else None
+    end = time.monotonic() + patience_s
+    while transport is not None and transport.is_active() and time.monotonic() < end:
+        time.sleep(0.1)
     return transport is not None and not transport.is_active()
 
 
