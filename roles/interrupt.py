@@ -30,6 +30,7 @@ def watch(run: Run, give_back: Callable[[Run], None]) -> None:
         # In the main greenlet we are at pyinfra's prompt, where no other greenlet runs.
         if gevent.getcurrent() is gevent.get_hub().parent and not _in_hand:
             run.notes["interrupted"] = SIGNALS[signal.Signals(number)]
+            click.echo(f"{run.notes['interrupted']}: stopped; the next run goes on from here", err=True)
             raise SystemExit(128 + number)
         gevent.spawn(_asked, run, give_back, number)
 
