@@ -48,6 +48,7 @@ def audit(site: Site) -> list[dict]:
     return [json.loads(line) for line in (home(site) / "audit.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.full
 def test_two_deploys_at_once_a_dead_one_and_an_interrupted_one(changed):
     site, count = changed, len(audit(changed))
     first = started(site, "Starting operation: Host")

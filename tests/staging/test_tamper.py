@@ -124,6 +124,10 @@ def _follows(line: str, named: list[str]) -> bool:
         f"{ROOT}/uploads",
         f"{ROOT}/wheelhouse",
     )
+    # Every deploy writes down who did what, and what its verification found.
+    records = tuple(f"{HOME}/{name}" for name in ("audit.jsonl", "verified.json", "putback", "lock"))
+    if path == HOME or path.startswith(records):
+        return True
     about = {word for name in named for word in _places(name)}
     return path.startswith(scratch) or any(path.startswith(place) or place.startswith(f"{path}/") for place in about)
 
