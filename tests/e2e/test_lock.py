@@ -48,7 +48,6 @@ def audit(site: Site) -> list[dict]:
     return [json.loads(line) for line in (home(site) / "audit.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.full
 def test_two_deploys_at_once_a_dead_one_and_an_interrupted_one(changed):
     site, count = changed, len(audit(changed))
     first = started(site, "Starting operation: Host")
@@ -75,7 +74,8 @@ def test_two_deploys_at_once_a_dead_one_and_an_interrupted_one(changed):
     tamper(site)
     second = started(site, "Starting operation: Host")
     second.send_signal(signal.SIGINT)
-    said = second.stdout.read()  # communicate() would lose what the loop before has buffered
+    with second.stdout:
+        said = second.stdout.read()  # communicate() would lose what the loop before has buffered
     assert second.wait(60) == 130, said
     assert "Ctrl-C: stopped" in said
     assert "Traceback" not in said

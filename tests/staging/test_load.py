@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.staging.load import Load
 from tests.staging.pairs import WORKERS, flag_of
 from tests.staging.site import Site
@@ -13,7 +11,6 @@ from tests.staging.site import Site
 STREAMS = 8
 
 
-@pytest.mark.full
 def test_a_new_flag_and_a_release_that_fails_cost_no_request(pairs: Site, tmp_path: Path) -> None:
     with Load(pairs, STREAMS, tmp_path) as load:
         changed = pairs.deploy("--data", "worker.max_running_requests=9", timeout=600)

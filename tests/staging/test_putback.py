@@ -13,7 +13,6 @@ from tests.staging.site import ANSWER, Site
 CHANGE = ("--data", "worker.max_running_requests=5")
 
 
-@pytest.mark.full
 def test_a_controller_that_is_killed_between_stop_and_start_leaves_what_served_before(pairs: Site) -> None:
     before = {host: len(audit(pairs, host)) for host in ("h1", "h2")}
     process = pairs.start(*CHANGE)

@@ -212,7 +212,6 @@ def test_every_nth_is_dropped(start: Start) -> None:
     assert statuses == [200, 200, 0, 200, 200, 0]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("fault", "status"), [("burst-loses=4", 0), ("500-on-burst=4", 500), ("queue-full=4", 503)])
 def test_bursts_lose(start: Start, fault: str, status: int) -> None:
     port = start(faults=fault, SLIPWAY_SIM_TIMING=SLOW).port
