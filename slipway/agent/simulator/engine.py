@@ -43,6 +43,7 @@ class Job:
     opened: bool = False
     quiet: bool = False  # health checks and warm-up do not count in the metrics
     aborted: bool = False
+    placed: bool = False  # holds one of the --max-running-requests places
     received: float = field(default_factory=time.monotonic)
     admitted: float = 0.0  # when it left the queue; 0 if it did not wait
 
@@ -108,19 +109,24 @@ class Engine:
 
     @asynccontextmanager
     async def _slot(self, job: Job) -> AsyncIterator[None]:
-        """Hold one of --max-running-requests places, first come first served."""
+        """Hold one of --max-running-requests places, first come first served; what is done gives it back earlier."""
         started = time.monotonic()
         if self._slots <= 0:
             await self._wait()
             job.admitted = time.monotonic()
         else:
             self._slots -= 1
-        self.running[job.rid] = job
+        self.running[job.rid], job.placed = job, True
         self.metrics.observe("queue_time_seconds", time.monotonic() - started)
         try:
             yield
         finally:
             del self.running[job.rid]
+            self._give_place_back(job)
+
+    def _give_place_back(self, job: Job) -> None:
+        if job.placed:
+            job.placed = False
             self._release()
 
     async def _wait(self) -> None:
@@ -172,6 +178,9 @@ class Engine:
         damage = active(self.settings.faults, job.prompt, len(self.running))
         try:
             await self._compute(job)
+            # What waits to be fetched is in the inflight queue and not in the running batch (SGLang 0.5.13,
+            # srt/disaggregation/prefill.py). If it kept its place, prefill and decode would wait for one another.
+            self._give_place_back(job)
             started = time.monotonic()
             state = {"prompt": asdict(job.prompt), "faults": damage}
             await self.bootstrap.rooms.hand_over(room, state, self.settings.bootstrap_timeout_s)

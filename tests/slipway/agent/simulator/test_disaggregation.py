@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from .conftest import Pair, Start
-from .harness import SENTENCE, SENTENCE_ANSWER, Reply, Simulator, ask, chat_body, make_model
+from .harness import SENTENCE, SENTENCE_ANSWER, Reply, Simulator, ask, chat_body, free_port, make_model
 
 StartPair = Callable[..., Pair]
 ROUTE = "/route?prefill_dp_rank={0}&prefill_cp_rank={0}&target_tp_rank={0}&target_pp_rank={0}"
@@ -231,3 +231,28 @@ def test_prefill_can_advertise_a_useless_address(start: Start, fault: str, ip: s
     flags = ("--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", str(port))
     start(*flags, faults=fault, SGLANG_HOST_IP="127.0.0.2")
     assert ask(port, ROUTE.format(0)).json["rank_ip"] == ip
+
+
+def test_halves_that_come_in_another_order_do_not_wait_for_one_another(start: Start) -> None:
+    """One place each: prefill begins with room 1, decode with room 2."""
+    port = free_port()
+    flags = ("--disaggregation-bootstrap-port", str(port), "--max-running-requests", "1")
+    prefill, decode = (start("--disaggregation-mode", mode, *flags, ready=False) for mode in ("prefill", "decode"))
+    for worker in (prefill, decode):
+        worker.wait_ready()
+    replies: dict[tuple[int, int], Reply] = {}
+
+    def send(worker: Simulator, room: int) -> threading.Thread:
+        def run() -> None:
+            replies[worker.port, room] = ask(worker.port, "/v1/chat/completions", meet(port, room), timeout=8)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        time.sleep(0.3)  # it has its place before the next one asks
+        return thread
+
+    threads = [send(prefill, 1), send(decode, 2), send(prefill, 2), send(decode, 1)]
+    for thread in threads:
+        thread.join()
+
+    assert [replies[decode.port, room].text for room in (1, 2)] == [SENTENCE_ANSWER] * 2
