@@ -59,13 +59,17 @@ class Shelf:
             self.pending = self.pending and not self.fetching and now - self.began < EXPECTED_S
         return self.fetching or self.pending
 
+    def follows(self) -> bool:
+        """Whether this host waits for others itself, so that nobody may wait for it."""
+        return os.path.exists(notes_path(self.path, FOLLOWS))
+
     def state(self, have: dict[str, int]) -> str:
         """'whole', 'fetching', 'following' (from other hosts only), or 'ended' when nobody fetches what is missing."""
         if all(have.get(name) == size and not self.is_part(name) for name, (size, _) in self.files.items()):
             return "whole"
         if not self.growing():
             return "ended"
-        return "following" if os.path.exists(notes_path(self.path, FOLLOWS)) else "fetching"
+        return "following" if self.follows() else "fetching"
 
     def is_part(self, name: str) -> bool:
         """Whether a file is not proven yet."""
@@ -158,9 +162,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def wait_for(self, name: str) -> str:
         """Where a file is, once it has begun to come; '' when it does not."""
-        deadline = time.monotonic() + BEGIN_S
-        while not (path := self.server.shelf.place(name)):
-            if time.monotonic() > deadline or not self.server.shelf.growing():
+        deadline, shelf = time.monotonic() + BEGIN_S, self.server.shelf
+        while not (path := shelf.place(name)):
+            if time.monotonic() > deadline or not shelf.growing() or shelf.follows():
                 return ""
             time.sleep(LOOK_S)
         return path
@@ -171,7 +175,7 @@ class Handler(BaseHTTPRequestHandler):
             there = min(os.fstat(file.fileno()).st_size, size)
             if there > at:
                 at += self.connection.sendfile(file, at, min(there - at, PIECE))
-            elif self.server.shelf.growing():
+            elif self.server.shelf.growing() and not self.server.shelf.follows():
                 time.sleep(LOOK_S)
             else:
                 break
