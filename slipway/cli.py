@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         plan,
         report,
         resolve,
+        status,
         wheelhouse,
     )
     from slipway.commands.opening import add_inventory
@@ -40,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="slipway", description=__doc__)
     parser.add_argument("--version", action="version", version=f"slipway {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (plan, check, drift, resolve, wheelhouse):
+    for command in (plan, check, drift, status, resolve, wheelhouse):
         add_inventory(command.add(commands))
     add_inventory(explain.add(commands), default=None)
     for alone in (checkpoint.add, patch.add, builds.add, builds.add_diff, bench.add, report.add, experiment.add):

@@ -13,7 +13,7 @@ PATH = "docs/reference/experiments.md"
 HEAD = """# Experiments
 
 Every key of `experiments/NAME.yml`. Made from `slipway/experiment/schema.json` by `make docs`; do not edit. How they
-are used: [docs/guides/measure.md](../guides/measure.md).
+are used: [docs/guides/comparing.md](../guides/comparing.md).
 """
 
 CHANGE = """

@@ -16,6 +16,27 @@ def test_the_first_deploy_ends_with_a_summary_and_a_right_answer(site):
     assert site.first.out.rstrip().splitlines()[-2].strip() == "Stop it:"
 
 
+def test_the_status_tells_each_instance_its_health_and_where_it_serves(site):
+    done = subprocess.run(
+        [BIN / "slipway", "status", *site.overrides({})], cwd=CHECKOUT, capture_output=True, text=True, timeout=120
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in ("prefill-0", "decode-0", "router-0"):
+        (line,) = [line for line in done.stdout.splitlines() if line.split()[:1] == [name]]
+        assert "healthy" in line, done.stdout
+    assert f":{site.ports['router.port']}" in done.stdout
+    assert "release 1; a deploy would make 0 change(s)" in done.stdout
+
+
+def test_the_status_of_an_inventory_that_is_not_there_says_so(site):
+    done = subprocess.run(
+        [BIN / "slipway", "status", "no.py"], cwd=CHECKOUT, capture_output=True, text=True, timeout=60
+    )
+
+    assert (done.returncode, done.stderr) == (1, "no.py: no such file; name an inventory such as inventory.py\n")
+
+
 def test_a_client_is_answered_and_told_that_it_is_simulated(site):
     status, reply = site.ask(QUESTION)
 
