@@ -16,7 +16,8 @@ from pyinfra.api.exceptions import InventoryError
 
 from roles.transport import ssh_data
 from slipway.config.errors import InvalidConfigError
-from slipway.front import Opened, open_groups
+from slipway.front import Opened, open_groups, project_root
+from slipway.invocation import command_again
 
 _opened: dict[Path, Opened] = {}
 # pyinfra's own options in this call. Kept when the inventory is read: deploy files run in greenlets, which do not
@@ -94,6 +95,14 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def again(playbook: str, *more: str) -> str:
+    """The command that runs `playbook` on what this run is for, as the user would type it. more: words after it."""
+    path = str(_options.get("inventory", "inventory.py"))
+    target = playbook if Path(path).resolve() == project_root() / "inventory.py" else ""
+    data = [item for item in _options.get("data") or () if item.partition("=")[0] not in RUN_OPTIONS]
+    return command_again(_options, data, f"playbooks/{playbook}.py", target, *more)
 
 
 def option(name: str) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pyinfra import logger
 
 from roles.audit import note_all
+from roles.inventory import again
 from roles.ladder import Row
 from roles.lock import still_held
 from roles.releases import ask, fail, listed, past
@@ -109,7 +110,7 @@ def by_hand(run: Run, number: int, error: Exception) -> None:
     for line in standing_lines(run):
         logger.error(f"      {line}")
     logger.error("    when the cause is removed, this goes on from here:")
-    logger.error(f"      pyinfra -y {run.opened.inventory.name} playbooks/rollback.py --data release={number}")
+    logger.error(f"      {again('rollback', '--data', f'release={number}')}")
     logger.error("    or by hand, on each host:")
     for line in manual_lines(run, number):
         logger.error(f"      {line}")

@@ -67,7 +67,7 @@ def _climb(run: Run) -> bool:
         note_all(run, run.hosts, "verify", "ok" if proven else "failed", **({"reason": reason} if reason else {}))
     if proven:
         answers = next((dict(row.answers) for row in rows if row.answers), {})
-        print_at_exit(run.plan, str(run.opened.inventory), answers)
+        print_at_exit(run.plan, answers)
         _leave_request(ladder, run)
     return proven
 

@@ -6,17 +6,16 @@ import atexit
 
 import click
 
+from roles.inventory import again
 from slipway.plan.model import Plan
 from slipway.report import summary_lines
 
 FAVOURITE = "391"  # the answer that the origin campaign was proven by
 
 
-def print_at_exit(plan: Plan, inventory: str, answers: dict[str, str]) -> None:
+def print_at_exit(plan: Plan, answers: dict[str, str]) -> None:
     """pyinfra prints its own table after the last operation; ours comes after that. answers: as received."""
     pairs = list(answers.items())
     question, answer = next((pair for pair in pairs if pair[1].strip() == FAVOURITE), pairs[0] if pairs else ("", ""))
-    name = inventory.rpartition("/")[2]
-    stop = "make destroy" if name == "inventory.py" else f"pyinfra {name} playbooks/destroy.py"
-    lines = summary_lines(plan, question, answer, stop)
+    lines = summary_lines(plan, question, answer, again("destroy"))
     atexit.register(lambda: click.echo("\n".join(lines)))

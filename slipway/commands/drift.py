@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
+
+from slipway.invocation import playbook_words
 
 
 def add(commands: Any) -> argparse.ArgumentParser:
@@ -34,11 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(answer, indent=1))
     else:
-        _print(arguments.inventory, answer)
+        again = shlex.join(playbook_words({"inventory": arguments.inventory}, arguments.data, "deploy.py"))
+        _print(arguments.inventory, answer, again)
     return int(answer["exit"])
 
 
-def _print(inventory: str, answer: dict[str, Any]) -> None:
+def _print(inventory: str, answer: dict[str, Any], again: str) -> None:
     for change in answer["changes"]:
         print(f"[{change['host']}] {change['action']} {change['subject']}: {change['reason']}")
         for line in change["diff"].splitlines():
@@ -46,6 +50,6 @@ def _print(inventory: str, answer: dict[str, Any]) -> None:
     if "error" in answer:
         print(f"{answer['error']}\n{inventory}: drift could not be told", file=sys.stderr)
     elif answer["changes"]:
-        print(f"{inventory}: {len(answer['changes'])} change(s) pending; pyinfra {inventory} deploy.py makes them")
+        print(f"{inventory}: {len(answer['changes'])} change(s) pending; {again} makes them")
     else:
         print(f"{inventory}: converged")

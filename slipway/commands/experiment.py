@@ -71,9 +71,15 @@ def conduct(
         print(error if isinstance(error, InvalidConfigError) else f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"\ninterrupted. Go on: slipway experiment {name}; put the baseline back: slipway experiment {name} "
-              "--restore", file=sys.stderr)  # fmt: skip
+        again = command_of(name, inventory, data)
+        print(f"\ninterrupted. Go on: {again}; put the baseline back: {again} --restore", file=sys.stderr)
         return INTERRUPTED
+
+
+def command_of(name: str, inventory: str | None, data: Mapping[str, Any]) -> str:
+    """What goes on with this experiment, to be pasted."""
+    words = [word for key, value in data.items() for word in ("--data", f"{key}={json.dumps(value)}")]
+    return shlex.join(["slipway", "experiment", *words, name, *([inventory] if inventory else [])])
 
 
 class Conductor:

@@ -1,5 +1,6 @@
 """The one command on this machine, with the simulated engine and everything else real."""
 
+import shlex
 import subprocess
 import urllib.error
 import urllib.request
@@ -13,7 +14,9 @@ def test_the_first_deploy_ends_with_a_summary_and_a_right_answer(site):
     assert "30 of 30" in site.first.out or "known answers right" in site.first.out
     assert f"http://127.0.0.1:{site.ports['router.port']}/v1/chat/completions" in site.first.out
     assert "SIMULATED" in site.first.out
-    assert site.first.out.rstrip().splitlines()[-2].strip() == "Stop it:"
+    *_, stop, command = site.first.out.rstrip().splitlines()
+    assert stop.strip() == "Stop it:"
+    assert shlex.split(command)[1:] == [*site.overrides({}), str(CHECKOUT / "inventory.py"), "playbooks/destroy.py"]
 
 
 def test_the_status_tells_each_instance_its_health_and_where_it_serves(site):

@@ -59,7 +59,7 @@ def test_what_runs_where_and_the_commands_to_finish_by_hand(said):
         "a: prefill-0 runs configuration old, as an earlier release has it http://a:30000",
         "as the failed release has it http://b:30000",
         "a: router-0 is DOWN",
-        "pyinfra -y inventory.py playbooks/rollback.py --data release=3",
+        'make rollback DATA="release=3"',
         "# a: no answer",
         "/deployments/demo/releases/3/files/decode-0.env '/opt/x y/decode-0.env'",
         "# /opt/decode-0.secret holds secrets, which no release keeps",
