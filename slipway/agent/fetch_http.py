@@ -99,8 +99,9 @@ def refusal(response: http.client.HTTPResponse, place: str, what: str) -> Transf
         return TransferError(f"{place} answers {status} for {what}", True, status=status)
     if status == 404:
         return TransferError(f"{place} has no {what} (404), where it was said to be; it is damaged", status=404)
-    fix = "ask whoever runs the proxy or firewall between, or set model.endpoint to a mirror"
-    text = f"{place} refuses {what} ({status}) although its bytes were said to be there; {fix}"
+    likely = f"most likely a proxy or firewall on the way lets the Hub through but not {place}"
+    fix = "ask whoever runs it to let this host through, or set model.endpoint to a mirror"
+    text = f"{place} refuses {what} ({status}) although its bytes were said to be there; {likely}: {fix}"
     return TransferError(text, status=status)
 
 

@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 from slipway.agent.fetch_http import Address, TransferError
 from slipway.agent.fetch_http import read as read_http
 
+SIGNS = ("X-Error-Code", "X-Error-Message")  # headers in which the Hub says why it refuses
+DISABLED = "Access to this resource is disabled."  # as X-Error-Message; huggingface_hub 2.4.0, utils/_http.py
+
 
 class HubError(TransferError):
     """A sentence for the operator about the Hub."""
@@ -82,10 +85,11 @@ class Client:
         """Any fault of the Hub, of the way there or of the disk, as one sentence that says what to do."""
         response = getattr(error, "response", None)
         status = getattr(response, "status_code", 0)
-        code = response.headers.get("X-Error-Code", "") if response is not None else ""
+        code, said = (response.headers.get(name, "") if response is not None else "" for name in SIGNS)
+        parts = urlsplit(str(response.url) if response is not None else self.endpoint)  # redirects may lead elsewhere
         what = f"{self.repo}{'/' + name if name else ''}"
-        for sign, text in self._refusals(revision, what).items():
-            if sign in (code, status):
+        for sign, text in self._refusals(revision, what, said, f"{parts.scheme}://{parts.netloc}").items():
+            if sign in (code, said, status):
                 return HubError(text)
         if status == 429:
             text = f"{self.endpoint} still answers 429 (too many requests) after waiting as told; run this again later"
@@ -94,8 +98,8 @@ class Client:
             return HubError(f"{self.endpoint} answers {status} for {what}; it is the Hub's fault", passing=True)
         return self._of_the_way(error, what)
 
-    def _refusals(self, revision: str, what: str) -> dict[Any, str]:
-        """By X-Error-Code, else by status; none of them passes by waiting."""
+    def _refusals(self, revision: str, what: str, said: str, place: str) -> dict[Any, str]:
+        """By X-Error-Code or X-Error-Message, else by status; none of them passes by waiting."""
         page = f"{self.endpoint}/{self.repo}"
         token = "the token may not read it" if self.token else "it is private and model.token names no token"
         return {
@@ -106,20 +110,39 @@ class Client:
             "EntryNotFound": f"{what} is listed but not there; the repository is damaged at this commit",
             401: f"{self.endpoint} refused the token for {self.repo} (401): it has expired or is mistyped; renew what "
             "model.token names",
-            403: f"{self.endpoint} forbids {what} to this account (403); ask its owner for access",
+            DISABLED: f"{self.endpoint} has disabled {self.repo} (403), for whatever token; choose another model.repo",
+            403: self._forbidden(what, said, place),
             404: f"{self.endpoint} has no {what} (404); check model.repo and model.endpoint",
         }
 
+    def _forbidden(self, what: str, said: str, place: str) -> str:
+        """A 403 that is no gate: the Hub says why in X-Error-Message, a proxy or firewall on the way does not."""
+        right = "the token has no right to read it" if self.token else "it wants a token and model.token names none"
+        grant = f"let model.token name a token that may read {self.repo} (a fine-grained one lists what it may read)"
+        if said:
+            return f"{place} forbids {what} (403: {one_line(said)}); most likely {right}: {grant}"
+        likely = f"most likely a proxy or firewall on the way refuses it, else {right}"
+        way = f"have {place} let through to this host, or set model.endpoint to a mirror"
+        return f"{place} forbids {what} (403) and gives no reason; {likely}: {way}; else {grant}"
+
     def _of_the_way(self, error: Exception, what: str) -> HubError:
         kind = type(error).__name__
+        if kind == "ProxyError":
+            fix = "ask whoever runs it to let this host through, correct the proxy variables of the environment"
+            text = f"{what}: the proxy on the way to {self.endpoint} answers {one_line(str(error))}"
+            return HubError(f"{text}; {fix}, or set model.endpoint to a mirror", passing=str(error)[:1] == "5")
         if "Timeout" in kind:
             return HubError(f"{what}: {self.endpoint} sent nothing for too long", passing=True)
         if "Consistency check" in str(error):
             return HubError(f"{what}: the transfer ended early", passing=True)
         if "Connect" in kind or "Protocol" in kind or "Network" in kind or "Read" in kind:
             return HubError(f"{what}: the connection to {self.endpoint} failed ({kind})", passing=True)
-        first = (str(error).strip().splitlines() or [kind])[0]
-        return HubError(f"{what}: {first[:200]}")
+        return HubError(f"{what}: {one_line(str(error)) or kind}")
+
+
+def one_line(text: str) -> str:
+    """What others say, as part of one sentence of ours: its first line, cut short."""
+    return "".join(text.strip().splitlines()[:1])[:200].rstrip(" .")
 
 
 def library(timeout_s: float) -> Any:

@@ -9,6 +9,7 @@ Faults, switched on by `hub.fault(NAME, path=part of the URL, times=N, **options
   stalled    nothing more after `at` bytes, the connection open      busy       429 with Retry-After `seconds`
   broken     500                                                     refused    401
   gated      403 with X-Error-Code GatedRepo                         no_repo    404 RepoNotFound
+  forbidden  403 and nothing else, as a proxy answers; with `said`, the Hub's reason in X-Error-Message
   no_revision 404 RevisionNotFound                                   no_range   ranges are ignored: 200 and all of it
   other_list the tree lists one file less                            empty_list the tree lists nothing
 """
@@ -29,6 +30,7 @@ STATUSES = {
     "busy": (429, "", "Too Many Requests"),
     "broken": (500, "", "Internal Error"),
     "refused": (401, "", "Invalid credentials in Authorization header"),
+    "forbidden": (403, "", ""),
     "gated": (403, "GatedRepo", "Access to this model is restricted"),
     "no_repo": (404, "RepoNotFound", "Repository not found"),
     "no_revision": (404, "RevisionNotFound", "Invalid rev id"),
@@ -110,7 +112,8 @@ class Handler(BaseHTTPRequestHandler):
         hub.requests.append((self.command, path, self.headers.get("Range", ""), self.headers.get("Authorization", "")))
         fault = hub.take(path, *STATUSES)
         if fault:
-            self._refuse(*STATUSES[fault.name], retry=fault.options.get("seconds"))
+            status, code, said = STATUSES[fault.name]
+            self._refuse(status, code, fault.options.get("said", said), retry=fault.options.get("seconds"))
         elif path.startswith("/store/"):
             self._store(path.removeprefix("/store/"))
         else:

@@ -97,6 +97,11 @@ def test_the_status_tells_how_far_a_running_fetch_is(site, hub, tmp_path):
             "refused the token for org/tiny (401): it has expired or is mistyped; renew what model.token names",
             marks=pytest.mark.full,
         ),
+        pytest.param(
+            "forbidden",
+            "forbids org/tiny (403) and gives no reason; most likely a proxy or firewall on the way refuses it",
+            marks=pytest.mark.full,
+        ),
         pytest.param("no_repo", "there is no repository org/tiny at", marks=pytest.mark.full),
         pytest.param("other_list", "differs: 1 of", marks=pytest.mark.full),
     ],

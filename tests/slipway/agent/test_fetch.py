@@ -6,7 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -169,9 +171,90 @@ def test_a_refusal_is_one_sentence_with_what_to_do(hub, tmp_path, fault, said):
     assert "\n" not in str(caught.value)
 
 
-def test_a_refusal_in_the_middle_stops_at_once_and_keeps_what_came(hub, source, tmp_path):
-    hub.fault("gated", SHARD, times=99)
-    with pytest.raises(HubError, match="gated"):
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        pytest.param("/tree/", "org/model", id="list"),
+        pytest.param("/resolve/{commit}/config.json", "org/model/config.json", id="small"),
+        pytest.param("/resolve/{commit}/" + SHARD, f"org/model/{SHARD}", id="large"),
+    ],
+)
+def test_a_403_without_a_reason_points_at_the_way_and_is_asked_for_once(hub, tmp_path, no_waiting, path, what):
+    path = path.format(commit=hub.repositories["org/model"].branches["main"])
+    hub.fault("forbidden", path, times=10**6)
+    with pytest.raises(HubError) as caught:
+        fetch(hub, tmp_path / "checkpoint")
+    assert str(caught.value) == (
+        f"{hub.url} forbids {what} (403) and gives no reason; most likely a proxy or firewall on the way refuses it, "
+        f"else it wants a token and model.token names none: have {hub.url} let through to this host, or set "
+        "model.endpoint to a mirror; else let model.token name a token that may read org/model (a fine-grained one "
+        "lists what it may read)"
+    )
+    assert [row[0] for row in hub.requests if path in row[1]] == ["HEAD" if SHARD in path else "GET"]
+    assert no_waiting == []
+
+
+def test_a_403_with_the_hub_s_reason_points_at_the_token_and_repeats_the_reason(hub, tmp_path):
+    (tmp_path / "token").write_text("hf_secret")
+    hub.fault("forbidden", "/tree/", times=99, said="Fine-grained token lacks `repo.content.read`.")
+    with pytest.raises(HubError) as caught:
+        fetch(hub, tmp_path / "checkpoint", token_file=str(tmp_path / "token"))
+    assert str(caught.value) == (
+        f"{hub.url} forbids org/model (403: Fine-grained token lacks `repo.content.read`); most likely the token has "
+        "no right to read it: let model.token name a token that may read org/model (a fine-grained one lists what it "
+        "may read)"
+    )
+
+
+def test_a_store_that_only_it_refuses_is_named(hub, tmp_path, no_waiting):
+    """The Hub is let through, the host that it sends large files from is not."""
+    hub.fault("forbidden", "/store/", times=10**6)
+    with pytest.raises(TransferError) as caught:
+        fetch(hub, tmp_path / "checkpoint")
+    assert str(caught.value).startswith(f"{hub.store} refuses org/model/model-0000")
+    assert "(403) although its bytes were said to be there; most likely a proxy or firewall" in str(caught.value)
+    assert f"lets the Hub through but not {hub.store}: ask whoever runs it" in str(caught.value)
+    asked = [row[1] for row in hub.asked("/store/")]
+    assert (len(asked), no_waiting) == (len(set(asked)), []), "none is asked for again"
+
+
+def test_a_disabled_repository_is_not_blamed_on_the_token(hub, tmp_path):
+    hub.fault("forbidden", "/tree/", said="Access to this resource is disabled.")
+    with pytest.raises(HubError, match=r"has disabled org/model \(403\), for whatever token; choose another"):
+        fetch(hub, tmp_path / "checkpoint")
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """One that lets nobody through."""
+
+    def do_CONNECT(self):
+        self.server.asked.append(self.path)
+        self.send_response(403)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_proxy_that_refuses_the_way_is_told_from_the_hub(hub, tmp_path):
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({**request_for(hub, tmp_path / "checkpoint"), "endpoint": "https://hub.example"}))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        proxy.asked = []
+        threading.Thread(target=proxy.serve_forever, args=[0.02], daemon=True).start()
+        variables = {**os.environ, "https_proxy": f"http://127.0.0.1:{proxy.server_address[1]}", "no_proxy": ""}
+        command = [sys.executable, "-m", "slipway.agent.fetch", str(request)]
+        ran = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60)
+        proxy.shutdown()
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert "error: org/model: the proxy on the way to https://hub.example answers 403 Forbidden; ask who" in ran.stdout
+    assert proxy.asked == ["hub.example:443"]
+
+
+@pytest.mark.parametrize("fault", ["gated", "forbidden"])
+def test_a_refusal_in_the_middle_stops_at_once_and_keeps_what_came(hub, source, tmp_path, fault):
+    hub.fault(fault, SHARD, times=99)
+    with pytest.raises(HubError, match=fault[:5]):
         fetch(hub, tmp_path / "checkpoint")
     hub.faults.clear()
     fetch(hub, tmp_path / "checkpoint")

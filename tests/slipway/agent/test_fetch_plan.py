@@ -75,6 +75,16 @@ def test_a_branch_is_pinned_and_only_small_files_are_read(hub, inventory, capsys
     assert not [one for one in plan["findings"] if one["rule"] in ("model-folder", "checkpoint-unproven")]
 
 
+def test_a_403_while_recording_is_one_sentence_and_leaves_no_record(hub, inventory, capsys):
+    hub.fault("forbidden", "/api/models/")
+    assert main(["checkpoint", "facts", str(inventory)]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {hub.url} forbids org/model (403) and gives no reason; most likely a proxy")
+    assert told.count("\n") == 1
+    assert "hf_secret" not in told
+    assert not (inventory.parent / ".slipway/checkpoints/org--model/hub.json").exists()
+
+
 def test_the_plan_shows_the_commit_that_a_branch_stands_for(hub, inventory, capsys):
     main(["checkpoint", "facts", str(inventory)])
     capsys.readouterr()
