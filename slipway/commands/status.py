@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ def add(commands: Any) -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; 1 when a host could not be asked."""
-    from slipway.agent.drift import said
+    from slipway.agent.drift import pass_on
     from slipway.front import project_root
 
     if not Path(arguments.inventory).is_file():
@@ -29,12 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     options = [word for item in arguments.data for word in ("--data", item)]
     options += [word for item in arguments.limit for word in ("--limit", item)]
-    playbook = str(project_root() / "playbooks/status.py")
-    command = [sys.executable, "-m", "pyinfra", "-y", *options, arguments.inventory, playbook]
-    # The table comes on stdout; pyinfra's own progress, on stderr, matters only when it is the last thing heard.
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", check=False
-    )
-    if done.returncode:
-        print(f"{said(done.stderr)}\n{arguments.inventory}: not every host could be asked", file=sys.stderr)
-    return 1 if done.returncode else 0
+    failed = pass_on(str(project_root() / "playbooks/status.py"), arguments.inventory, options)
+    if failed is not None:
+        print(f"{failed}\n{arguments.inventory}: not every host could be asked", file=sys.stderr)
+    return 0 if failed is None else 1

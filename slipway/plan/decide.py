@@ -15,7 +15,7 @@ from slipway.memory.roofline import Roofline
 
 from .arguments import configured, worker_settings
 from .choices import choice_findings, request_of
-from .figures import memory_of, roofline_of
+from .figures import memory_of, roofline_of, split_of
 from .flags import check_settings, env_findings, list_of, planned_twice, spell, without
 from .kind import Kind
 from .model import Decision, Setting
@@ -62,7 +62,7 @@ def decide(kind: Kind, names: Sequence[str], learnt: Mapping[str, FlagList]) -> 
         *planned_twice(known, subject, kind.settings),
         *flag_findings,
         *env_findings(release, subject, kind.settings),
-        *(memory.findings if memory else ()),
+        *(memory.findings if memory else split_of(kind, effective, subject)),
     ]
     env = {**(kind.recipe.environment if kind.recipe else {}), **environment(choices)}
     flags = tuple(spell(known, without(values, wrong)))

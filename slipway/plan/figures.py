@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slipway.finding import Finding
 from slipway.knowledge import gates, gpus
 from slipway.memory import Layout, MemoryPlan, Use, plan_memory
+from slipway.memory.layout import layout_findings
 from slipway.memory.roofline import Roofline, roofline
 
 from .kind import Kind
@@ -24,6 +26,13 @@ def memory_of(kind: Kind, values: Mapping[str, Any], subject: str) -> MemoryPlan
     if kind.checkpoint is None or not kind.checkpoint.usable or kind.memory <= 0:
         return None
     return plan_memory(kind.checkpoint, _layout(kind, values), _use(kind, values), subject)
+
+
+def split_of(kind: Kind, values: Mapping[str, Any], subject: str) -> list[Finding]:
+    """Splits that the engine refuses at its start, where memory is not reckoned. values: as for memory_of."""
+    if kind.checkpoint is None or not kind.checkpoint.usable:
+        return []
+    return layout_findings(kind.checkpoint, _layout(kind, values), subject)
 
 
 def roofline_of(kind: Kind, values: Mapping[str, Any]) -> Roofline | None:

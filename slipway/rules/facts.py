@@ -28,7 +28,7 @@ from slipway.plan.evidence import Evidence, InstanceEvidence
 from slipway.plan.model import HostPlan
 
 from .conditions import as_number, word
-from .constants import constant
+from .constants import constant, words_of
 
 TRUE, FALSE = frozenset({"1", "true", "yes", "y", "on"}), frozenset({"0", "false", "no", "n", "off"})
 _NOTHING = object()
@@ -440,6 +440,13 @@ def _key_in_arguments(worker: Worker) -> bool:
     return any(_given(worker, name) is not None for name in ("api_key", "admin_api_key"))
 
 
+def _secret_in_env(worker: Worker) -> str | None:
+    """The first variable whose name says that it holds a secret, and whose value is more than a switch."""
+    endings = words_of("secret_endings")
+    named = (name for name in sorted(worker.entry.instance.env) if name.upper().endswith(endings))
+    return next((name for name in named if _env(worker, name) and _on(worker, name) is None), None)
+
+
 def _page(worker: Worker) -> Any:
     return as_number(_flag(worker, "page_size"))
 
@@ -500,6 +507,7 @@ WORKER: Mapping[str, Callable[[Worker], Any]] = {
     "longest_reserved": _longest_reserved,
     "batch_a_rank": _batch_a_rank,
     "key_in_arguments": _key_in_arguments,
+    "secret_in_env": _secret_in_env,
 }
 
 WHOLE: Mapping[str, Callable[[Whole], Any]] = {

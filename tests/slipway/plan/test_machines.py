@@ -45,6 +45,15 @@ def test_a_cpu_host_needs_no_hardware(tmp_path):
     assert "placement.hardware-unknown" not in rules(plan)
 
 
+def test_a_split_that_no_engine_starts_with_is_refused_without_a_gpu_too(tmp_path):
+    settings = {**campaign("0.5.13", hardware=None), "worker": {"tp": 3}}
+    settings["engine"] = {"version": "0.5.13", "device": "cpu"}
+    plan = planned(tmp_path, ONE_HOST, settings)
+
+    messages = [finding.message for finding in plan.errors if finding.rule == "memory-layout"]
+    assert any("the attention TP 3 must divide 64 heads" in message for message in messages), plan.errors
+
+
 def test_an_unknown_name_of_hardware_names_the_nearest(tmp_path):
     plan = planned(tmp_path, ONE_HOST, campaign("0.5.23", hardware="8xRTX PRO 600"))
 
