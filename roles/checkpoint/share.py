@@ -118,11 +118,12 @@ def _started(share: Sharing) -> Iterable[tuple[str, str]]:
     """Hosts whose mirror listens, with its URL; one that cannot is told, and does without."""
     listening = _together(share, share.hosts, _start)
     for name in share.hosts:
+        port = share.run.opened.deployment.host(name).model.share_port
         if listening[name]:
-            port = share.run.opened.deployment.host(name).model.share_port
             yield name, f"http://{endpoint(share.run.plan.host(name).address, port)}"
         else:
-            logger.warning(f"    {name}: other hosts cannot take {share.checkpoint.path} from it; they do without")
+            what = f"other hosts cannot take {share.checkpoint.path} from it, at port {port} (model.share_port)"
+            logger.warning(f"    {name}: {what}; they do without")
 
 
 def _together(share: Sharing, names: Iterable[str], what: Any) -> dict[str, bool]:

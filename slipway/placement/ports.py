@@ -18,6 +18,7 @@ from slipway.placement.model import Host, Instance, Placement
 
 Purpose = Literal["http", "bootstrap", "dist_init", "nccl", "router", "metrics", "engine_info", "encoder"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
+SHARE = "model.share_port"  # stands for an instance: what gives the checkpoint to other hosts belongs to none
 
 LAST_PORT = 65535
 EPHEMERAL = range(32768, 61000)  # Linux's default: outgoing connections may hold these at any moment
@@ -117,7 +118,7 @@ class Need:
     """One port that an instance needs: on which hosts, with which neighbours, from where on."""
 
     instance: str
-    purpose: Purpose
+    purpose: Purpose | Literal["share"]
     hosts: tuple[str, ...]
     base: int
     offsets: tuple[int, ...] = (0,)
@@ -128,8 +129,13 @@ def plan_ports(
     placement: Placement,
     ranges: PortRanges | None = None,
     fixed: Mapping[tuple[str, str], int] | None = None,
+    sharing: Mapping[str, int] | None = None,
 ) -> PortPlan:
-    """A port for every listener. `fixed` maps (instance, purpose) to a port that must be that one."""
+    """A port for every listener. `fixed` maps (instance, purpose) to a port that must be that one.
+
+    sharing: by host, the port at which others take its checkpoint. It is entered last: nothing that serves moves for
+    what listens only while a fetch runs.
+    """
     ranges, fixed = ranges or PortRanges(), fixed or {}
     ledger = Ledger()
     routers_first = sorted(placement.instances, key=lambda instance: instance.role != "router")
@@ -141,6 +147,8 @@ def plan_ports(
     for need in needs:
         if (need.instance, need.purpose) not in fixed:
             hold_next(need, ledger)
+    for host, port in (sharing or {}).items():
+        hold_fixed(Need(SHARE, "share", (host,), port), port, ledger)
     ledger.findings += ephemeral(ledger)
     ports = tuple(collect(instance.name, ledger) for instance in placement.instances)
     return PortPlan(tuple(ledger.uses), ports, tuple(ledger.findings))

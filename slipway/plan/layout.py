@@ -44,7 +44,7 @@ def lay_out(deployment: Deployment, machines: Mapping[str, Machine], facts: Mapp
     """Place every instance of every role, prefill first."""
     hosts = [_host(host, machines[host.name]) for host in deployment.hosts]
     placement = place(hosts, ())
-    ports = plan_ports(placement, fixed=_router_ports(deployment, placement))
+    ports = plan_ports(placement, fixed=_router_ports(deployment, placement), sharing=_share_ports(deployment))
     addresses, notes = _addresses(hosts, {name for name, known in facts.items() if known.known})
     found = {host.name: addresses.of(host.name) or LOOPBACK for host in hosts}
     findings = (*placement.findings, *ports.findings, *addresses.findings, *notes)
@@ -94,6 +94,17 @@ def _router_ports(deployment: Deployment, placement: Placement) -> dict[tuple[st
         router = deployment.host(instance.host).router
         fixed[instance.name, "router"], fixed[instance.name, "metrics"] = router.port, router.metrics_port
     return fixed
+
+
+def _share_ports(deployment: Deployment) -> dict[str, int]:
+    """By host, where it gives its checkpoint to others that are to have the same, as roles/checkpoint does it."""
+    alike: dict[tuple[str | None, ...], list[HostSettings]] = {}
+    for host in deployment.hosts:
+        model = host.model
+        if host.workers and (model.repo or model.path):
+            alike.setdefault((model.repo, model.revision, model.path), []).append(host)
+    together = [hosts for hosts in alike.values() if len(hosts) > 1 and all(host.model.share for host in hosts)]
+    return {host.name: host.model.share_port for hosts in together for host in hosts}
 
 
 def _addresses(hosts: list[Host], asked: set[str]) -> tuple[AddressPlan, list[Finding]]:

@@ -121,6 +121,30 @@ def test_fixed_faults(fixed, severity, rule, message):
     assert message in finding.message
 
 
+@pytest.mark.parametrize(
+    ("port", "rule", "message"),
+    [
+        (30001, "port-clash", "port 30001 on h1 is wanted by prefill-1 (http) and model.share_port (share)"),
+        (8999, "port-clash", "port 8999 on h1 is wanted by prefill-1 (bootstrap) and model.share_port (share)"),
+        (25000, "port-clash", "port 25000 on h1 is wanted by prefill-0 (nccl) and model.share_port (share)"),
+        (8000, "port-clash", "port 8000 on h1 is wanted by router-0 (router) and model.share_port (share)"),
+        (29000, "port-clash", "port 29000 on h1 is wanted by router-0 (metrics) and model.share_port (share)"),
+        (40000, "port-ephemeral", "share port 40000 of model.share_port is in the ephemeral range 32768-60999"),
+        (70000, "port-range", "share port 70000 must be from 1 to 65535"),
+    ],
+)
+def test_where_others_take_the_checkpoint_nothing_else_may_listen(port, rule, message):
+    plan = plan_ports(ONE_BOX, sharing={"h1": port})
+    assert [(finding.rule, finding.message) for finding in plan.findings] == [(f"placement.{rule}", message)]
+    assert plan.by_instance == ports_of(ONE_BOX), "nothing that serves moves for it"
+
+
+def test_a_free_port_for_the_checkpoint_is_planned_beside_the_others():
+    plan = plan_ports(ONE_BOX, sharing={"h1": 8790})
+    assert plan.findings == ()
+    assert [use.port for use in plan.on_host("h1") if use.purpose == "share"] == [8790]
+
+
 def test_a_range_that_ends_too_soon():
     findings = plan_ports(ONE_BOX, PortRanges(http=65534)).findings
     assert [finding.message for finding in findings if finding.rule == "placement.ports-exhausted"] == [

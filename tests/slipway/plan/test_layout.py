@@ -129,6 +129,39 @@ def test_ports_of_two_users_clash(tmp_path):
     assert "placement.port-clash" in rules(plan, "error")
 
 
+def shared_port(folder, groups, worker_port=8790, **more):
+    """Findings about ports where workers of all hosts listen on the default of model.share_port."""
+    settings = {"engine": {"kind": "simulator"}, "model": {"repo": "org/model"}, "worker": {"port": worker_port}}
+    plan = planned(folder, groups, settings, **more)
+    return [(one.rule, one.severity, one.message) for one in plan.findings if "port" in one.rule]
+
+
+TWO_HOSTS = {"prefill": ["a"], "decode": ["b"], "router": ["a"]}
+
+
+def test_the_port_for_the_checkpoint_of_hosts_that_share_it_clashes_with_a_worker_s(tmp_path):
+    assert shared_port(tmp_path, TWO_HOSTS) == [
+        ("placement.port-clash", "error", "port 8790 on a is wanted by prefill-0 (http) and model.share_port (share)"),
+        ("placement.port-clash", "error", "port 8790 on b is wanted by decode-0 (http) and model.share_port (share)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("groups", "more"),
+    [
+        pytest.param(ONE_HOST, {}, id="one host"),
+        pytest.param(TWO_HOSTS, {"b": {"model": {"share": False}}}, id="one does not share"),
+        pytest.param(TWO_HOSTS, {"b": {"model": {"repo": "org/other"}}}, id="another checkpoint"),
+        pytest.param(TWO_HOSTS, {name: {"model": {"repo": None, "host_path": "/m"}} for name in "ab"}, id="lies there"),
+        pytest.param(
+            TWO_HOSTS, {"a": {"model": {"share_port": 8791}}, "b": {"model": {"share_port": 8792}}}, id="other ports"
+        ),
+    ],
+)
+def test_where_nothing_is_shared_or_elsewhere_the_port_is_free_for_workers(tmp_path, groups, more):
+    assert shared_port(tmp_path, groups, **more) == []
+
+
 def test_a_captured_host_is_placed_by_its_own_topology(tmp_path):
     settings = {**campaign("0.5.23"), "hardware": None}
     plan = opened(tmp_path, ONE_HOST, settings).plan({"gpu1": probed("rtx-pro-6000-x8")})
