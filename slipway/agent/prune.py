@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from slipway.agent.lock import look as look_at_lock
@@ -41,21 +41,28 @@ def checkpoints(root: str) -> list[dict[str, Any]]:
 def references(root: str) -> dict[str, list[str]]:
     """Path -> the releases whose plan names it. Raises PruneError when a plan cannot be read."""
     found: dict[str, list[str]] = {}
-    pattern = os.path.join(glob.escape(root), "deployments", "*", "releases", "*")
-    for release in sorted(glob.glob(pattern)):
-        plan = os.path.join(release, "plan.json")
-        try:
-            with open(plan, encoding="utf-8") as file:
-                hosts = json.load(file)["hosts"]
-            paths = {host["checkpoint"]["path"] for host in hosts if host.get("checkpoint")}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise PruneError(
-                f"{plan} cannot be read ({type(error).__name__}), so what it refers to is unknown"
-            ) from None
-        name = "/".join([release.split(os.sep)[-3], release.split(os.sep)[-1]])
+    for name, paths in releases_naming(root, named_in):
         for path in paths:
             found.setdefault(os.path.realpath(path), []).append(name)
     return found
+
+
+def named_in(plan: dict[str, Any]) -> set[str]:
+    """Paths of the checkpoints that a plan names, on whatever host."""
+    return {host["checkpoint"]["path"] for host in plan["hosts"] if host.get("checkpoint")}
+
+
+def releases_naming(root: str, named: Callable[[dict[str, Any]], set[str]]) -> Iterator[tuple[str, set[str]]]:
+    """DEPLOYMENT/N of every release below ROOT, with what `named` finds in its plan. Raises PruneError."""
+    for release in sorted(glob.glob(os.path.join(glob.escape(root), "deployments", "*", "releases", "*"))):
+        plan = os.path.join(release, "plan.json")
+        try:
+            with open(plan, encoding="utf-8") as file:
+                what = named(json.load(file))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            words = f"{plan} cannot be read ({type(error).__name__}), so what it refers to is unknown"
+            raise PruneError(words) from None
+        yield "/".join([release.split(os.sep)[-3], release.split(os.sep)[-1]]), what
 
 
 def kind_of(path: str) -> str:
@@ -113,16 +120,21 @@ def refuse_while_changing(root: str) -> None:
             raise PruneError(f"{name} is being changed ({who}); what it will refer to is not recorded yet, so wait")
 
 
-def main(arguments: list[str]) -> int:
-    """Answer in one JSON line."""
-    action, root = arguments
+def answer(rows: Callable[[], list[dict[str, Any]]]) -> int:
+    """Print rows as one JSON line, or why they cannot be had; the exit code."""
     try:
-        rows = checkpoints(root) if action == "list" else prune(root, action == "remove")
+        made = rows()
     except (PruneError, OSError) as error:
         print(f"error: {error}")
         return 1
-    print(json.dumps(rows))
+    print(json.dumps(made))
     return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Answer in one JSON line."""
+    action, root = arguments
+    return answer(lambda: checkpoints(root) if action == "list" else prune(root, action == "remove"))
 
 
 if __name__ == "__main__":

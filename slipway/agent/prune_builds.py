@@ -8,7 +8,6 @@ from it, or when it is being made. A release whose plan cannot be read stops the
 from __future__ import annotations
 
 import glob
-import json
 import os
 import shutil
 import sys
@@ -16,7 +15,7 @@ import time
 from typing import Any
 
 from slipway.agent.job import status
-from slipway.agent.prune import PruneError, weight
+from slipway.agent.prune import PruneError, answer, releases_naming, weight
 
 
 def builds(root: str) -> list[dict[str, Any]]:
@@ -40,17 +39,9 @@ def folders(root: str) -> list[str]:
 def references(root: str) -> dict[str, list[str]]:
     """Build -> the releases whose plan names it. Raises PruneError when a plan cannot be read."""
     found: dict[str, list[str]] = {}
-    for release in sorted(glob.glob(os.path.join(glob.escape(root), "deployments", "*", "releases", "*"))):
-        plan = os.path.join(release, "plan.json")
-        try:
-            with open(plan, encoding="utf-8") as file:
-                names = named_in(json.load(file))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            words = f"{plan} cannot be read ({type(error).__name__}), so what it refers to is unknown"
-            raise PruneError(words) from None
-        name = "release " + "/".join([release.split(os.sep)[-3], release.split(os.sep)[-1]])
-        for build in names:
-            found.setdefault(build, []).append(name)
+    for name, ids in releases_naming(root, named_in):
+        for build in ids:
+            found.setdefault(build, []).append(f"release {name}")
     return found
 
 
@@ -111,13 +102,7 @@ def prune(root: str, kept: int, really: bool) -> list[dict[str, Any]]:
 def main(arguments: list[str]) -> int:
     """Answer in one JSON line."""
     action, root, kept = arguments
-    try:
-        rows = builds(root) if action == "list" else prune(root, int(kept), action == "remove")
-    except (PruneError, OSError) as error:
-        print(f"error: {error}")
-        return 1
-    print(json.dumps(rows))
-    return 0
+    return answer(lambda: builds(root) if action == "list" else prune(root, int(kept), action == "remove"))
 
 
 if __name__ == "__main__":
