@@ -9,6 +9,8 @@ import json
 import os
 from typing import Any
 
+from slipway.agent.files import write_whole
+
 FORMAT = 1
 RESULTS, REQUESTS, PROVENANCE, SWEEP, DONE = (
     "results.jsonl", "requests.jsonl", "provenance.json", "sweep.json", "done.json",
@@ -92,10 +94,7 @@ def read_lines(path: str) -> list[Any]:
 
 def write_json(path: str, value: Any) -> None:
     """Whole or not at all."""
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".new", path)
+    write_whole(path, json.dumps(value, indent=1) + "\n")
 
 
 def request_line(label: str, repeat: int, cell: str, rows: list[dict[str, Any]]) -> dict[str, Any]:

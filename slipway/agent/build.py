@@ -26,6 +26,7 @@ import zipfile
 from typing import Any
 
 from slipway.agent import sources
+from slipway.agent.files import write_whole
 from slipway.agent.gates import NO_IMPORT, normal, unmet
 from slipway.agent.patch import lines_about, patch_wheel
 from slipway.agent.patch_git import clone, patch_checkout
@@ -444,11 +445,7 @@ def base_stamps(request: dict[str, Any]) -> dict[str, list[int]]:
 
 def write_json(path: str, data: dict[str, Any]) -> None:
     """Whole or not at all, and on disk before it counts."""
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(data, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
+    write_whole(path, json.dumps(data, indent=1, sort_keys=True))
 
 
 def main(arguments: list[str]) -> int:

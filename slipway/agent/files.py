@@ -28,6 +28,15 @@ def write(row: dict[str, Any]) -> None:
     os.replace(path + ".new", path)
 
 
+def write_whole(path: str, text: str) -> None:
+    """A text file that is there whole or not at all, whoever reads when, and on the disk before it counts."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+
 def own(path: str, row: dict[str, Any]) -> None:
     """Owner and mode as asked; without root the owner is who we are."""
     os.chmod(path, int(row["mode"], 8))

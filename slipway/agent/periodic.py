@@ -18,7 +18,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from slipway.agent.files import write_whole
 from slipway.agent.logs import read
+from slipway.agent.state import read_json
 
 REQUEST, LAST, METRICS = "request.json", "last.json", "verify.prom"
 HELP = {
@@ -48,8 +50,8 @@ def once(folder: str) -> dict[str, Any]:
         "cursors": {name: found["cursor"] for name, found in logs.items()},
         "alarms": counted(before.get("alarms", {}), logs),
     }  # fmt: skip
-    write(os.path.join(folder, LAST), json.dumps(last, indent=1) + "\n")
-    write(os.path.join(folder, METRICS), "".join(f"{line}\n" for line in metrics(last)))
+    write_whole(os.path.join(folder, LAST), json.dumps(last, indent=1) + "\n")
+    write_whole(os.path.join(folder, METRICS), "".join(f"{line}\n" for line in metrics(last)))
     return last
 
 
@@ -130,23 +132,6 @@ def family(name: str, samples: Iterable[tuple[dict[str, str], Any]]) -> Iterator
 def escaped(text: str) -> str:
     """A label's value."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def read_json(path: str) -> dict[str, Any]:
-    """{} when there is none that can be used."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def write(path: str, text: str) -> None:
-    """Whole or not at all: a collector may read at any moment."""
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(path + ".new", path)
 
 
 def main(arguments: list[str]) -> int:

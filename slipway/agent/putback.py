@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slipway.agent import audit, files, halt, job, router
-from slipway.agent.state import service_states
+from slipway.agent.state import read_json, service_states
 from slipway.agent.verify.client import get
 from slipway.agent.verify.rungs import started
 
@@ -41,22 +41,10 @@ def place(folder: str, name: str) -> str:
     return os.path.join(folder, "putback", f"{name}.json")
 
 
-def read(path: str) -> dict[str, Any]:
-    """JSON of a file; {} when there is none that can be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def write(path: str, data: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Whole or not at all, in a folder that is made when it is not there."""
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(data, file)
-    os.replace(path + ".new", path)
+    files.write_whole(path, json.dumps(data))
 
 
 def arm(request: dict[str, Any]) -> dict[str, Any]:
@@ -86,13 +74,13 @@ def boot() -> str:
 
 def watched(folder: str) -> list[str]:
     """Names of the instances that a watcher would put back."""
-    armed = read(place(folder, "armed"))
+    armed = read_json(place(folder, "armed"))
     return [one["name"] for one in armed.get("instances", [])] if armed.get("boot") == boot() else []
 
 
 def planned(folder: str) -> dict[str, dict[str, Any]]:
     """Instances of the current release, by name."""
-    plan = read(os.path.join(folder, "current", "plan.json"))
+    plan = read_json(os.path.join(folder, "current", "plan.json"))
     return {one["name"]: one for one in plan.get("instances", [])}
 
 
@@ -102,7 +90,7 @@ def confirm(folder: str) -> dict[str, Any]:
         os.unlink(place(folder, "armed"))
         return {"back": []}
     wait_acting(folder)
-    done = read(place(folder, "done"))
+    done = read_json(place(folder, "done"))
     return {"back": done.get("names", []), "detail": done.get("detail", "")}
 
 
@@ -122,7 +110,7 @@ def wait_acting(folder: str) -> None:
     """Until no watcher acts; one that a reboot ended left only its file."""
     end = time.monotonic() + SETTLE_S
     while time.monotonic() < end:
-        acting = read(place(folder, "acting"))
+        acting = read_json(place(folder, "acting"))
         if not acting or job.started(acting["pid"]) != acting["started"]:
             return
         time.sleep(0.2)
@@ -130,7 +118,7 @@ def wait_acting(folder: str) -> None:
 
 def watch(folder: str) -> None:
     """Until the change is confirmed, another run takes over, or the controller has been silent for too long."""
-    request = read(place(folder, "armed"))
+    request = read_json(place(folder, "armed"))
     if request and silent(folder, request) and claim(folder, request):
         act(folder, request)
 
@@ -139,8 +127,8 @@ def silent(folder: str, request: dict[str, Any]) -> bool:
     """Wait; whether it is for us to act."""
     path = os.path.join(folder, "lock")
     touched, heard = 0, time.monotonic()
-    while read(place(folder, "armed")).get("id") == request["id"]:
-        holder = read(path).get("id", request["lock"])  # given back unconfirmed is silence too
+    while read_json(place(folder, "armed")).get("id") == request["id"]:
+        holder = read_json(path).get("id", request["lock"])  # given back unconfirmed is silence too
         if holder != request["lock"]:
             return False
         with contextlib.suppress(OSError):
@@ -212,7 +200,7 @@ def put_back(folder: str, request: dict[str, Any]) -> Iterator[str]:
 
 def restore(folder: str, one: dict[str, Any]) -> None:
     """The instance's files as the current release has them; secrets, which no release holds, stay as they are."""
-    known = {row["path"]: row for row in read(os.path.join(folder, "current", "files.json")).get("files", [])}
+    known = {row["path"]: row for row in read_json(os.path.join(folder, "current", "files.json")).get("files", [])}
     for file in one["files"]:
         row = known.get(file["path"])
         if row and not row["sealed"]:
@@ -222,7 +210,7 @@ def restore(folder: str, one: dict[str, Any]) -> None:
 
 def config_of(folder: str, one: dict[str, Any]) -> str:
     """The configuration that the current release has for it; '' when it has none."""
-    known = read(os.path.join(folder, "current", "files.json")).get("files", [])
+    known = read_json(os.path.join(folder, "current", "files.json")).get("files", [])
     for row in known:
         if os.path.basename(row["path"]) == f"{one['name']}.env":
             found = CONFIG.search(text_of(os.path.join(folder, "current", "files", row["name"])))

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from slipway.agent.files import write_whole
 from slipway.agent.state import look, notes_path, read_note, stamp
 
 SMALL = 64 * 1024 * 1024  # bytes of a file that is read whole
@@ -34,15 +35,6 @@ BLOCK = 512 * 1024  # stays in a core's cache between being read and being hashe
 def write_note(folder: str, name: str, content: dict[str, Any]) -> None:
     """Whole or not at all, and on the disk before it counts."""
     write_whole(notes_path(folder, name), json.dumps(content))
-
-
-def write_whole(path: str, text: str) -> None:
-    """A text file that is there whole or not at all."""
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
 
 
 def hashed(path: str, as_git: bool) -> tuple[int, str, str]:

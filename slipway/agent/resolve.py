@@ -18,6 +18,7 @@ import tempfile
 import time
 from typing import Any
 
+from slipway.agent.files import write_whole
 from slipway.agent.sources import environment, source_flags
 
 GLIBC = range(28, 41)  # manylinux platforms that uv knows, by glibc's minor version; 31 is the one after 28
@@ -32,9 +33,7 @@ def keep(path: str, request: dict[str, Any]) -> None:
     """Resolve into a file. Raises LockError; the file is as before then."""
     text = resolve(request)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write(head(request) + text)
-    os.replace(path + ".new", path)
+    write_whole(path, head(request) + text)
 
 
 def head(request: dict[str, Any]) -> str:

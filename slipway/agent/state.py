@@ -151,8 +151,13 @@ def notes_path(folder: str, name: str) -> str:
 
 def read_note(folder: str, name: str) -> dict[str, Any]:
     """One of our notes; {} when there is none that can be used."""
+    return read_json(notes_path(folder, name))
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """A JSON object from a file; {} when there is none that can be used."""
     try:
-        with open(notes_path(folder, name), encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             found = json.load(file)
     except (OSError, ValueError):
         return {}

@@ -18,6 +18,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from slipway.agent import lock, putback
 from slipway.agent.bench_metrics import gauge, parse
+from slipway.agent.state import read_json
 
 VERIFIED = "verified.json"  # of roles/verify
 NEWEST = 5  # lines of the audit
@@ -50,7 +51,7 @@ def releases(folder: str) -> list[dict[str, Any]]:
     except OSError:
         return []
     return [
-        {**putback.read(os.path.join(folder, "releases", str(number), "about.json")), "release": number,
+        {**read_json(os.path.join(folder, "releases", str(number), "about.json")), "release": number,
          "current": str(number) == current}
         for number in numbers[-RELEASES:]
     ]  # fmt: skip
@@ -77,7 +78,7 @@ def latest(kept: dict[str, Any], noted: list[dict[str, Any]]) -> dict[str, Any] 
 
 def periodic(path: str) -> dict[str, Any] | None:
     """What periodic verification last found; None where there is none."""
-    last = putback.read(path)
+    last = read_json(path)
     if "when" not in last:
         return None
     bad = [f"{row['subject']} {row['rung']}: {row['detail']}" for row in last["rows"] if not row["ok"]]
@@ -93,7 +94,7 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "releases": releases(folder),
         "audit": lines[-NEWEST:],
-        "verify": latest(putback.read(os.path.join(folder, VERIFIED)), verified),
+        "verify": latest(read_json(os.path.join(folder, VERIFIED)), verified),
         "lock": held if held["state"] == "held" else None,
         "periodic": periodic(os.path.join(folder, "verify", "last.json")),
         "armed": putback.watched(folder),
