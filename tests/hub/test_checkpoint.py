@@ -10,25 +10,12 @@ import pytest
 
 from slipway.cli import main
 from tests.e2e.site import CHECKOUT, Site
+from tests.hub.playbook import PLAYBOOK
 from tests.hub.repository import Repository
 from tests.hub.server import Hub
 from tests.slipway.agent.test_fetch import request_for
 
 SECRET = "hf_not_to_be_seen"
-# The checkpoint, and the build that fetches it: the rest of a deploy comes after it and is tested elsewhere.
-PLAYBOOK = """
-from roles.checkpoint.deploy import checkpoint
-from roles.engine.deploy import engine
-from roles.host.deploy import host
-from roles.run import current
-
-run = current()
-for name, changes in run.changes.items():
-    run.changes[name] = [one for one in changes if one.role != "engine" or "build hub" in one.subject]
-host(run)
-engine(run)
-checkpoint(run)
-"""
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from slipway.agent import wheelhouse as packages
 from slipway.builds.recipe import Sources, recipe_named, requirements_of
 from tests.cache import cache_folder
 from tests.hub.checkpoint import write_checkpoint
+from tests.hub.playbook import PLAYBOOK
 from tests.hub.repository import Repository
 from tests.hub.server import Hub
 from tests.staging.lab import Lab
@@ -34,20 +35,6 @@ prefill = [("h1", _login)]
 decode = [(name, _login) for name in ("h2", "h3", "h4")]
 from roles.inventory import hosts as _hosts
 all = _hosts(__file__, globals())
-"""
-# The checkpoint, and the build that fetches it: what serves it is tested elsewhere.
-PLAYBOOK = """
-from roles.checkpoint.deploy import checkpoint
-from roles.engine.deploy import engine
-from roles.host.deploy import host
-from roles.run import current
-
-run = current()
-for name, changes in run.changes.items():
-    run.changes[name] = [one for one in changes if one.role != "engine" or "build hub" in one.subject]
-host(run)
-engine(run)
-checkpoint(run)
 """
 
 
