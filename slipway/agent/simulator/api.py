@@ -240,8 +240,7 @@ class Api:
             job.received = request.received
             self.engine.admit(job)
         if not all(job.fake for job in jobs):
-            busy = len(self.engine.running) + len(self.engine.queue)
-            await self.engine.mischief.before(busy, len(jobs))
+            await self.engine.take_in(jobs)
         if body.get("stream"):
             return await started(stream(self.engine, jobs, shape))
         texts = await asyncio.gather(*(collect(self.engine, job) for job in jobs))

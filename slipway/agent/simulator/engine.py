@@ -70,6 +70,7 @@ class Engine:
         self.mischief = Mischief(settings.faults, log)
         self.running: dict[str, Job] = {}
         self.queue: deque[asyncio.Future[None]] = deque()
+        self.coming: set[str] = set()  # taken in, and neither running nor waiting yet
         self.transferring = 0
         self.throughput = 0.0
         self._slots = settings.max_running
@@ -107,10 +108,21 @@ class Engine:
                 f"({self.settings.max_input} tokens). Use a shorter input or enable --allow-auto-truncate.",
             )
 
+    async def take_in(self, jobs: Sequence[Job]) -> None:
+        """What befalls a client's request on its way in, by how many are there, those that came with it included."""
+        busy = len(self.running) + len(self.queue) + len(self.coming)
+        self.coming.update(job.rid for job in jobs)
+        try:
+            await self.mischief.before(busy, len(jobs))
+        except BaseException:
+            self.coming.difference_update(job.rid for job in jobs)
+            raise
+
     @asynccontextmanager
     async def _slot(self, job: Job) -> AsyncIterator[None]:
         """Hold one of --max-running-requests places, first come first served; what is done gives it back earlier."""
         started = time.monotonic()
+        self.coming.discard(job.rid)
         if self._slots <= 0:
             await self._wait()
             job.admitted = time.monotonic()

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -61,7 +62,9 @@ def opened(
     connection = connect(subject, address)
     try:
         data = None if body is None else json.dumps(body).encode()
-        connection.request(method, path, data, headers(subject, data is not None))
+        send = partial(connection.request, method, path, data, headers(subject, data is not None))
+        together = subject.get("together")
+        _ = together.sent(connection, send) if together else send()
         yield connection.getresponse()
     finally:
         connection.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from slipway.agent.verify.matching import matches
@@ -17,6 +19,64 @@ from slipway.agent.verify.texts import suspicion
 Asked = tuple[dict[str, Any], int]  # a row of known answers, or just a question; and its max_tokens
 Result = tuple["Answer | None", str]  # the answer, or why there is none
 STACK = 256 * 1024  # bytes: a thread here needs little, and there are hundreds
+
+
+class Together:
+    """Lets requests go at one moment, from one thread, once each has its connection or has failed to get one.
+
+    Threads that each connect and send as they get their turn ask one after the other where the host is busy, and a
+    quick server has answered the first before the last is asked: then nothing is proven about so many at once.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._missing = size
+        self._changed = threading.Condition()
+        self._gone = threading.Event()
+        self._sends: list[Callable[[], None]] = []
+        self._errors: dict[Callable[[], None], Exception] = {}
+
+    def sent(self, connection: http.client.HTTPConnection, send: Callable[[], None]) -> None:
+        """Connect, and wait until all have gone. Raises what `send` raised."""
+        connection.connect()
+        with self._changed:
+            self._sends.append(send)
+            self._changed.notify()
+        self._gone.wait()
+        if send in self._errors:
+            raise self._errors[send]
+
+    def left(self) -> None:
+        """One request has come to its end, with a connection or without."""
+        with self._changed:
+            self._missing -= 1
+            self._changed.notify()
+
+    def release(self) -> None:
+        """Send all, when all are there."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._sends) >= self._missing)
+        for send in self._sends:
+            try:
+                send()
+            except Exception as error:  # noqa: BLE001 - it is the request's own, and is told with it
+                self._errors[send] = error
+        self._gone.set()
+
+
+def all_together(subject: dict[str, Any], asked: Sequence[Asked]) -> list[Result]:
+    """The results of all questions, in their order, asked at one moment."""
+    results: list[Result] = [(None, "not asked")] * len(asked)
+    together = Together(len(asked))
+
+    def work(number: int) -> None:
+        results[number] = result({**subject, "together": together}, *asked[number])
+        together.left()
+
+    threads = started_threads([partial(work, number) for number in range(len(asked))])
+    together.release()
+    for thread in threads:
+        thread.join()
+    return results
 
 
 def all_at_once(subject: dict[str, Any], asked: Sequence[Asked], at_once: int) -> list[Result]:
@@ -33,14 +93,19 @@ def all_at_once(subject: dict[str, Any], asked: Sequence[Asked], at_once: int) -
                 return
             results[number] = result(dict(subject), *asked[number])
 
-    before = threading.stack_size(STACK)
-    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(at_once, len(asked)))]
-    for worker in workers:
-        worker.start()
-    threading.stack_size(before)
-    for worker in workers:
+    for worker in started_threads([work] * min(at_once, len(asked))):
         worker.join()
     return results
+
+
+def started_threads(targets: Sequence[Callable[[], None]]) -> list[threading.Thread]:
+    """A thread for each."""
+    before = threading.stack_size(STACK)
+    threads = [threading.Thread(target=target, daemon=True) for target in targets]
+    for thread in threads:
+        thread.start()
+    threading.stack_size(before)
+    return threads
 
 
 def result(subject: dict[str, Any], row: dict[str, Any], max_tokens: int) -> Result:
@@ -91,7 +156,7 @@ def burst(subject: dict[str, Any]) -> str:
     asked = [(rows[index % len(rows)], rows[index % len(rows)].get("max_tokens") or subject["max_tokens"])
              for index in range(size)]  # fmt: skip
     began = time.monotonic()
-    judged(subject, asked, all_at_once(subject, asked, size), f"burst of {size}")
+    judged(subject, asked, all_together(subject, asked), f"burst of {size}")
     spent = time.monotonic() - began
     return f"{size} requests at once, none lost or wrong, in {spent:.1f} s ({size / spent:.0f}/s)"
 
@@ -110,5 +175,5 @@ def mixed(subject: dict[str, Any]) -> str:
         else:
             words = " ".join(str(source.randrange(10)) for _ in range(source.randrange(8, longest)))
             asked.append(({"question": f"{words}\nHow many numbers are these?"}, source.choice((1, 8, 32))))
-    judged(subject, asked, all_at_once(subject, asked, size), f"{size} requests of mixed lengths")
+    judged(subject, asked, all_together(subject, asked), f"{size} requests of mixed lengths")
     return f"{size} requests of mixed lengths at once, none lost or wrong"

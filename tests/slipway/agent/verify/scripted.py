@@ -29,6 +29,12 @@ def plain(text: str, tokens: int = 4) -> Answer:
     return 200, {"model": "tiny", "choices": [choice], "usage": usage}
 
 
+class Server(ThreadingHTTPServer):
+    """One that a burst gets its connections to."""
+
+    request_queue_size = 128
+
+
 @contextmanager
 def serving(script: Script, certificate: Path | None = None) -> Iterator[str]:
     """Serve a script on a free port; gives the base URL. certificate: PEM with its key, for TLS."""
@@ -52,7 +58,7 @@ def serving(script: Script, certificate: Path | None = None) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # a client that breaks off is part of the test
     if certificate:
