@@ -60,7 +60,7 @@ def execute(host: Host, words: Sequence[str], stdin: str | None = None) -> Outpu
     except BROKEN as error:
         return Output(False, [], [broken(host, error)])
     silent = not ok and not list(output.stdout_lines) and not list(output.stderr_lines)
-    if not ok and _is_dead(host, DYING_S if silent else 0.0):
+    if not ok and is_dead(host, DYING_S if silent else 0.0):
         return Output(False, [], [broken(host, "no sign of life")])  # pyinfra takes a closed channel for a failure
     return Output(bool(ok), list(output.stdout_lines), list(output.stderr_lines))
 
@@ -71,7 +71,7 @@ def broken(host: Host, error: BaseException | str) -> str:
     return f"the connection to {host.name} broke ({reason}); the next run goes on from here"
 
 
-def _is_dead(host: Host, patience_s: float) -> bool:
+def is_dead(host: Host, patience_s: float = 0.0) -> bool:
     """Whether the connection is gone; a channel may be seen closed a moment before its transport."""
     client = getattr(host.connector, "client", None)
     transport = client.get_transport() if client else None

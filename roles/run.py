@@ -23,8 +23,9 @@ from pyinfra.api.host import Host
 
 from roles.inventory import opened_inventory, option
 from roles.probe import Probe
-from roles.remote import BROKEN, execute
+from roles.remote import BROKEN, DYING_S, broken, execute, is_dead
 from roles.secrets import SecretsError, read_secrets
+from roles.standing import unreachable
 from slipway.builds.locking import LockError, lock_builds
 from slipway.config.deployment import Deployment
 from slipway.converge.change import Change
@@ -126,8 +127,8 @@ def inspect() -> Run:
 def _gather(locking: bool = False) -> Run:
     """Facts of all hosts, and the plan made from them. locking: packages that have no lock yet get one first."""
     hosts = {host.name: host for host in state.inventory}
-    _refuse_unreachable(hosts)
     opened = opened_inventory(Path(current_host.data.slipway_inventory))
+    _refuse_unreachable(hosts, opened.deployment)
     probes = _ask(hosts, {name: ("hardware", {}) for name in hosts})
     facts = {name: read_facts(probe) for name, probe in probes.items()}
     opened = _locked(opened, facts) if locking else opened
@@ -161,7 +162,7 @@ def _refuse_errors(plan: Plan) -> None:
         raise RefusedError(f"the plan has {len(plan.errors)} error(s), printed above; nothing was changed")
 
 
-def _refuse_unreachable(hosts: dict[str, Host]) -> None:
+def _refuse_unreachable(hosts: dict[str, Host], deployment: Deployment) -> None:
     """A plan for half the hosts would wire prefill to a decode that is not there.
 
     Hosts outside --limit are asked too, as the plan is one for all of them, but not changed.
@@ -169,7 +170,7 @@ def _refuse_unreachable(hosts: dict[str, Host]) -> None:
     failed = {host.name for host in state.failed_hosts}
     missing = sorted(failed or {name for name in hosts if not _connected(hosts[name])})
     if missing:
-        raise RefusedError(f"cannot reach {', '.join(missing)}; nothing was changed on any host")
+        raise RefusedError(unreachable(hosts, deployment, missing))
 
 
 def _connected(host: Host) -> bool:
@@ -205,14 +206,24 @@ def left(run: Run, name: str) -> list[Change]:
 
 
 def reread(run: Run, names: Iterable[str]) -> None:
-    """Ask some hosts for their state again, without comparing."""
-    requests = {name: ("state", state_request(run.plan, run.wanted[name])) for name in names}
+    """Ask some hosts for their state again, without comparing. Raises RefusedError when one does not answer."""
     began = time.time()
-    found = _ask(run.hosts, requests)
+    found = _ask(run.hosts, _state_questions(run, names))
     ended = time.time()
     for name, there in found.items():
         there["clock"] = list(clock_findings(name, there["now"], began, ended))
     run.states.update(found)
+
+
+def reread_what_answers(run: Run) -> dict[str, str]:
+    """Ask every host for its state again; by host, why those that did not answer did not. Their old state stays."""
+    answers = _answers(run.hosts, _state_questions(run, run.wanted))
+    run.states.update({name: answer for name, answer in answers.items() if _is_answer(answer)})
+    return {name: str(answer or "no answer") for name, answer in answers.items() if not _is_answer(answer)}
+
+
+def _state_questions(run: Run, names: Iterable[str]) -> dict[str, tuple[str, Any]]:
+    return {name: ("state", state_request(run.plan, run.wanted[name])) for name in names}
 
 
 def live_of(run: Run) -> list[Live]:
@@ -292,24 +303,31 @@ def print_limits(run: Run, names: Iterable[str]) -> None:
 
 def _ask(hosts: dict[str, Host], questions: dict[str, tuple[str, Any]]) -> dict[str, dict[str, Any]]:
     """One probe a host, all at once. Raises RefusedError naming every host that did not answer."""
+    answers = _answers(hosts, questions)
+    silent = {name: str(answer or "no answer") for name, answer in sorted(answers.items()) if not _is_answer(answer)}
+    if silent:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in silent.items())
+        alive = [name for name in silent if not is_dead(hosts[name])]
+        fix = "; every host needs Python 3.9 or newer" if alive else ""
+        raise RefusedError(f"could not ask what is there ({reasons}){fix}")
+    return answers
+
+
+def _answers(hosts: dict[str, Host], questions: dict[str, tuple[str, Any]]) -> dict[str, Any]:
     jobs = {
         name: gevent.spawn(_answer, hosts[name], program, request) for name, (program, request) in questions.items()
     }
     gevent.joinall(list(jobs.values()))
-    answers = {name: job.value for name, job in jobs.items()}
-    silent = [f"{name}: {answer or 'no answer'}" for name, answer in sorted(answers.items()) if not _is_answer(answer)]
-    if silent:
-        reasons = "; ".join(silent)
-        raise RefusedError(f"python3 on the host could not be asked ({reasons}); every host needs Python 3.9 or newer")
-    return answers
+    return {name: job.value for name, job in jobs.items()}
 
 
 def _answer(host: Host, program: str, request: Any) -> Any:
     """The probe's answer; the reason, as text, why there is none."""
     try:
-        return host.get_fact(Probe, program=program, request=json.dumps(request))
+        found = host.get_fact(Probe, program=program, request=json.dumps(request))
     except (*BROKEN, PyinfraError) as error:
-        return str(error) or type(error).__name__
+        return broken(host, error) if isinstance(error, BROKEN) else str(error) or type(error).__name__
+    return found or (broken(host, "no sign of life") if is_dead(host, DYING_S) else found)
 
 
 def _is_answer(answer: Any) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pyinfra import logger
 
@@ -15,7 +16,7 @@ from roles.lock import still_held
 from roles.releases import ask, fail, listed, past
 from roles.remote import RemoteError
 from roles.rollout.walk import RungError, walk_steps
-from roles.run import RefusedError, Run, live_of, policy_of, reread, steps_of
+from roles.run import RefusedError, Run, live_of, policy_of, reread_what_answers, steps_of
 from roles.services import Services
 from roles.write import write_file
 from slipway.converge.change import Change
@@ -103,43 +104,61 @@ def _as_data(row: Row) -> dict[str, object]:
 # ---- when that fails too
 
 
-def by_hand(run: Run, number: int, error: Exception) -> None:
-    """Stop, and say what runs where and how to go on without us."""
+def by_hand(run: Run, number: int, error: Exception, ours: str = "the failed release") -> None:
+    """Stop, and say what runs where and how to go on without us. ours: what the run's own plan is called."""
     logger.error(f"    release {number} could not be put back: {error}")
-    logger.error("    nothing more is tried. What runs now:")
-    for line in standing_lines(run):
+    logger.error("    nothing more is tried, and every host keeps its releases. What runs now:")
+    records = _records(run, number)
+    for line in standing_lines(run, records, {"planned": ours, "put back": f"release {number}"}):
         logger.error(f"      {line}")
     logger.error("    when the cause is removed, this goes on from here:")
     logger.error(f"      {again('rollback', '--data', f'release={number}')}")
     logger.error("    or by hand, on each host:")
-    for line in manual_lines(run, number):
+    for line in manual_lines(run, number, records):
         logger.error(f"      {line}")
 
 
-def standing_lines(run: Run) -> Iterator[str]:
-    """One line an instance, by asking the hosts that still answer."""
-    try:
-        reread(run, run.wanted)
-    except RefusedError as error:
-        yield f"not every host answers ({error}); as last seen:"
+def _records(run: Run, number: int) -> dict[str, dict[str, Any] | RemoteError]:
+    """What each host keeps of the release, or why it cannot be told."""
+    found: dict[str, dict[str, Any] | RemoteError] = {}
+    for host in run.plan.hosts:
+        try:
+            found[host.name] = ask(run, host.name, action="read", number=number)
+        except RemoteError as error:
+            found[host.name] = error
+    return found
+
+
+def standing_lines(run: Run, records: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
+    """One line an instance, by asking the hosts that still answer; of the others, that they do not."""
+    silent = reread_what_answers(run)
+    for host, reason in silent.items():
+        there = ", ".join(one.name for one in run.plan.on(host)) or "nothing"
+        yield f"{host}: DOES NOT ANSWER ({reason}); what runs there is not known, the plan has {there} there"
     for one in live_of(run):
-        config = run.states[one.host]["live"][one.name].get("config", "unknown")
-        planned = run.wanted[one.host].configs.get(one.name) == config
-        which = "as the failed release has it" if planned else "as an earlier release has it"
-        yield f"{one.host}: {one.name} runs configuration {config}, {which} {one.url}".rstrip()
+        if one.host not in silent:
+            config = run.states[one.host]["live"][one.name].get("config", "unknown")
+            which = _which(run, one.host, one.name, config, records.get(one.host), names)
+            yield f"{one.host}: {one.name} runs configuration {config}, as {which} has it {one.url}".rstrip()
     running = {(one.host, one.name) for one in live_of(run)}
     for instance in run.plan.instances:
-        if (instance.host, instance.name) not in running:
+        if (instance.host, instance.name) not in running and instance.host not in silent:
             yield f"{instance.host}: {instance.name} is DOWN"
 
 
-def manual_lines(run: Run, number: int) -> Iterator[str]:
+def _which(run: Run, host: str, name: str, config: str, record: Any, names: Mapping[str, str]) -> str:
+    """Whose configuration it is."""
+    if isinstance(record, dict) and record["configs"].get(name) == config:
+        return names["put back"]
+    return names["planned"] if run.wanted[host].configs.get(name) == config else "an earlier release"
+
+
+def manual_lines(run: Run, number: int, records: Mapping[str, Any]) -> Iterator[str]:
     """The files of the release that differ, and the restart of what reads them."""
     for host in run.plan.hosts:
-        try:
-            record = ask(run, host.name, action="read", number=number)
-        except RemoteError as error:
-            yield f"# {error}"
+        record = records[host.name]
+        if isinstance(record, RemoteError):
+            yield f"# {record}"
             continue
         service, place = Services(run, host.name), f"{host.paths['releases']}/{number}/files"
         yield f"# on {host.name}"

@@ -63,7 +63,7 @@ def _restored(run: Run, old: Run) -> bool:
             restore(old)
             point_back(old)
     except (RemoteError, RefusedError) as error:
-        by_hand(run, old.past, error)
+        by_hand(run, old.past, error, "the configuration")
         return False
     logger.info(f"    release {old.past} serves, and every rung of its ladder holds")
     return True

@@ -37,7 +37,7 @@ def said(tmp_path, monkeypatch):
     monkeypatch.setattr(back, "ask", ask)
     monkeypatch.setattr(back, "fail", lambda *_: ["b:/opt/releases/4/evidence"])
     monkeypatch.setattr(back, "evidence", lambda *_: {})
-    monkeypatch.setattr(back, "reread", lambda *_: None)
+    monkeypatch.setattr(back, "reread_what_answers", lambda _run: run.notes.get("silent", {}))
     monkeypatch.setattr(logger, "error", lines.append)
     return run, lines, monkeypatch
 
@@ -66,6 +66,23 @@ def test_what_runs_where_and_the_commands_to_finish_by_hand(said):
         "stop slipway-demo-decode-0",
     ):
         assert words in text, text
+
+
+def test_a_host_that_is_down_is_named_with_what_it_should_run_and_of_the_others_what_runs(said):
+    run, lines, _ = said
+    run.notes["silent"] = {"a": "the connection to a broke (no sign of life)"}
+    run.states["b"]["live"]["decode-0"]["config"] = "x"
+
+    back.by_hand(run, 3, RemoteError("the connection to a broke (no sign of life)"), "the configuration")
+
+    text = "\n".join(lines)
+    assert "every host keeps its releases" in text
+    assert "a: DOES NOT ANSWER (the connection to a broke (no sign of life)); what runs there is not known" in text
+    assert "the plan has prefill-0, router-0 there" in text
+    assert "b: decode-0 runs configuration x, as release 3 has it http://b:30000" in text
+    assert "a: prefill-0 runs" not in text
+    assert "a: router-0 is DOWN" not in text
+    assert 'make rollback DATA="release=3"' in text
 
 
 def test_a_first_deploy_has_nothing_to_put_back(said):
