@@ -79,6 +79,11 @@ class Services:
         request = {
             "deployment": self.deployment,
             "instance": instance,
+            "service": {
+                "manager": self.manager.kind,
+                "name": self.manager.service(instance),
+                "control": self.manager.control,
+            },
             "commands": commands,
             "patience_s": patience_s,
             "tmp": instance_tmp(self.plan.paths, self.deployment, instance),

@@ -1,7 +1,7 @@
 """Stops an instance and sees to it that nothing of it stays: no process, no shared memory, no temporary file.
 
-usage: halt < REQUEST, JSON: deployment, instance, commands (of the service manager, in order), patience_s, tmp
-(folder to empty, or ""). Prints one JSON line. Standard library only, Python 3.9+.
+usage: halt < REQUEST, JSON: deployment, instance, service ({manager, name, control}), commands (of the service
+manager, in order), patience_s, tmp (folder to empty, or ""). Prints one JSON line. Standard library only, Python 3.9+.
 
 The engine ends by killing itself, its resource tracker included, so what that would have removed stays in
 /dev/shm. Files there are known to be ours by their inode, which the live process has mapped.
@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from slipway.agent import supervise
 from slipway.agent.state import process_marks
 
 SHARED = "/dev/shm/"  # noqa: S108 - where POSIX semaphores lie
@@ -28,6 +29,9 @@ SHARED = "/dev/shm/"  # noqa: S108 - where POSIX semaphores lie
 def halt(request: dict[str, Any]) -> dict[str, Any]:
     """Run the manager's commands, then end and remove what they left."""
     inodes = {inode for pid in processes(request) for inode in shared_inodes(pid)}
+    service = request.get("service", {})
+    if service.get("manager") == "supervisor":
+        supervise.stop(service, request["patience_s"])
     failures = [line for command in request["commands"] for line in run(command)]
     left = wait_gone(request, request["patience_s"])
     for pid in left:

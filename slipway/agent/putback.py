@@ -233,8 +233,8 @@ def as_before(folder: str, one: dict[str, Any]) -> bool:
 
 def stop(request: dict[str, Any], one: dict[str, Any]) -> None:
     """End it and all that it left. Raises BackError."""
-    told = {"deployment": request["deployment"], "instance": one["name"], "commands": one["stop"],
-            "patience_s": one["patience_s"], "tmp": one["tmp"]}  # fmt: skip
+    told = {"deployment": request["deployment"], "instance": one["name"], "service": one["service"],
+            "commands": one["stop"], "patience_s": one["patience_s"], "tmp": one["tmp"]}  # fmt: skip
     left = halt.halt(told)["alive"]
     if left:
         raise BackError(f"{one['name']} could not be stopped: processes {left} stay")

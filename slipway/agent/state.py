@@ -342,10 +342,13 @@ class UnixTransport(xmlrpc.client.Transport):
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
+        self._connection: Any = (None, None)
 
-    def make_connection(self, host: Any) -> UnixConnection:  # noqa: ARG002 - xmlrpc's signature
-        """Always the one socket, whatever the URL says."""
-        return UnixConnection(self.path)
+    def make_connection(self, host: Any) -> Any:
+        """Always the one socket, whatever the URL says; kept, so that it is closed with the proxy."""
+        if self._connection[1] is None:
+            self._connection = host, UnixConnection(self.path)
+        return self._connection[1]
 
 
 def supervisor_states(names: list[str], control: str) -> dict[str, Any]:
