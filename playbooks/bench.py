@@ -5,7 +5,9 @@ takes it up again after a lost connection. --data repeats=3: have three repeats 
 """
 
 from roles.bench.deploy import bench
+from roles.lock import keep
 from roles.run import current
 
 run = current()
+keep(run, "bench")  # as a step of an experiment, whose lock it is
 bench(run)

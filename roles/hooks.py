@@ -34,12 +34,13 @@ _once = BoundedSemaphore(1)
 def around(run: Run, moment: str) -> None:
     """A playbook's line after it has its lock: pre-MOMENT now, once for all hosts, and post-MOMENT at its end.
 
-    Raises RefusedError when a hook fails. Without a lock nothing is changed, and no hook runs.
+    Raises RefusedError when a hook fails. Without a lock or a change nothing is changed, and no hook runs.
     """
     with _once:
         if "hook refused" in run.notes:
             raise RefusedError(run.notes["hook refused"])
-        if "lock" not in run.notes or f"hooks {moment}" in run.notes:
+        idle = run.changes and not run.pending()
+        if "lock" not in run.notes or idle or f"hooks {moment}" in run.notes:
             return
         run.notes[f"hooks {moment}"] = True
         try:

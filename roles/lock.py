@@ -23,10 +23,11 @@ from pyinfra.api.state import StateStage
 from roles import interrupt
 from roles.audit import note_all
 from roles.inventory import asked, option
-from roles.origin import is_gone, now, process, where, who
+from roles.origin import now, where, who
 from roles.probe import inline
 from roles.remote import RemoteError, execute
 from roles.run import RefusedError, Run, refresh
+from slipway.agent.process import campaign, is_gone, process
 from slipway.config.deployment import RolloutSettings
 
 BEAT_S = 5.0
@@ -54,12 +55,14 @@ def hold(run: Run, what: str, make: bool = True) -> None:
     """Have the lock until the end of the run, as a playbook's first line after its run; once for all hosts.
 
     what: as others are told, 'deploy'. make: whether hosts without the deployment get its folder, to lock it there.
-    A dry run and a deploy without changes take none. Raises RefusedError when it cannot be had.
+    A dry run and a deploy without changes take none; a step of a campaign always does. Raises RefusedError when it
+    cannot be had.
     """
     with _once:
         if "lock refused" in run.notes:
             raise RefusedError(run.notes["lock refused"])
-        if "lock" in run.notes or option("dry") or (run.changes and not run.pending()):
+        idle = run.changes and not run.pending() and not campaign()
+        if "lock" in run.notes or option("dry") or idle:
             return
         interrupt.watch(run, release)
         try:
@@ -69,9 +72,14 @@ def hold(run: Run, what: str, make: bool = True) -> None:
             raise
 
 
+def keep(run: Run, what: str) -> None:
+    """As hold, for a playbook that changes nothing: only the lock of the campaign that this is a step of."""
+    if campaign():
+        hold(run, what)
+
+
 def _begin(run: Run, what: str, make: bool) -> None:
-    holder = {"id": secrets.token_hex(4), "who": who(), "from": where(), "what": what, "since": now(), **process()}
-    lock = run.notes["lock"] = Lock(holder)
+    lock = run.notes["lock"] = Lock(_holder(what))
     for host in run.hosts.values():
         _before_disconnect(host, run)
     _wait(run, lock, make)
@@ -80,6 +88,14 @@ def _begin(run: Run, what: str, make: bool) -> None:
     note_all(run, lock.made, what, "begun")
     if run.changes:  # they may be others since they were compared: another run may have ended meanwhile
         refresh(run)
+
+
+def _holder(what: str) -> dict[str, Any]:
+    """What others are told of this run; of a step, with the campaign's name and since when that lasts."""
+    step_of = campaign()
+    named = f"{step_of['what']}: {what}" if step_of else what
+    ident, since = step_of.get("id") or secrets.token_hex(4), step_of.get("since") or now()
+    return {"id": ident, "who": who(), "from": where(), "what": named, "since": since, **process()}
 
 
 def settings(run: Run) -> RolloutSettings:
@@ -243,11 +259,34 @@ def _result(run: Run, lock: Lock) -> str:
     return "ok" if done else "failed"
 
 
+def unlock(run: Run) -> None:
+    """Give back the lock of this campaign, or the one that --data break_lock=ID names. Raises RefusedError."""
+    ident = campaign().get("id") or asked("break_lock")
+    if not ident:
+        raise RefusedError("which lock? --data break_lock=ID, with the ID that a refused run names")
+    with _once:
+        if "unlocked" in run.notes or option("dry"):
+            return
+        run.notes["unlocked"] = True
+        for name in sorted(run.hosts):
+            found = _ask(run, name, {"action": "release", "id": str(ident)})
+            logger.info(f"    {name}: {_unlocked(found, str(ident))}")
+
+
+def _unlocked(found: dict[str, Any], ident: str) -> str:
+    if found.get("holder"):
+        return f"it has not the lock {ident}; it is held by {_described(found['holder'])}, id {found['holder']['id']}"
+    return f"no lock {ident}"
+
+
 def _give_back(run: Run, lock: Lock) -> None:
     gevent.joinall([gevent.spawn(_give_back_on, run, name, lock) for name in list(lock.made)])
 
 
 def _give_back_on(run: Run, name: str, lock: Lock) -> None:
     request = {"action": "release", "id": lock.holder["id"], "made": lock.made.pop(name)}
+    stays = campaign()
+    if stays and lock.beaten and not lock.lost and "interrupted" not in run.notes:
+        request = {"action": "hand", "holder": {**lock.holder, **stays}}
     folder = run.plan.host(name).paths["deployment"]
     execute(run.hosts[name], [*inline("lock"), json.dumps({**request, "folder": folder})])

@@ -19,6 +19,7 @@ from roles.bench.place import OnController, OnHost, Place
 from roles.bench.session import Session
 from roles.inventory import asked
 from roles.ladder import climb, explain, ladder_of, show
+from roles.lock import still_held
 from roles.remote import RemoteError
 from roles.run import RefusedError, Run
 from slipway.bench.errors import BenchError
@@ -120,7 +121,7 @@ def _run(run: Run) -> bool:
         record, plan = _provenance(run, notes["label"]), json.dumps(to_json(run.plan))
         session.start(repeat, notes["request"], record, plan, asking_of(run, run.plan))
     samplers.start()
-    ended = session.watch()
+    ended = session.watch(lambda: still_held(run))
     samplers.stop()
     return session.finish() and ended
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,11 @@ class Session:
     def _write(self, name: str, text: str) -> None:
         self._place.write(f"{self._folder}/{name}", text + "\n")
 
-    def watch(self) -> bool:
-        """Until the job has ended, saying how it goes; whether it ended well."""
+    def watch(self, still_ours: Callable[[], None] = lambda: None) -> bool:
+        """Until the job has ended, saying how it goes; whether it ended well.
+
+        still_ours: raises RemoteError when somebody else may change what is measured; the job is stopped then.
+        """
         began = said = time.monotonic()
         offset = 0
         while True:
@@ -121,7 +125,15 @@ class Session:
             if time.monotonic() - began > self._deadline_s:
                 self._place.ask("job", "stop", self._place.jobs)
                 raise RemoteError(f"not done within bench.deadline_s ({self._deadline_s:.0f} s), and stopped")
+            self._guard(still_ours)
             time.sleep(POLL_S)
+
+    def _guard(self, still_ours: Callable[[], None]) -> None:
+        try:
+            still_ours()
+        except RemoteError as error:
+            self._place.ask("job", "stop", self._place.jobs)
+            raise RemoteError(f"{error}; the sweep was stopped in the cell that it was in") from None
 
     def _ended(self, status: dict[str, Any]) -> bool:
         if status["state"] == "done" and status["rc"] == 0:

@@ -1,8 +1,9 @@
 """The lock of a deployment on one host: one run at a time changes it, and a dead run does not hold it for ever.
 
-usage: lock REQUEST, JSON: action (take, beat, release), folder (the deployment's), and
+usage: lock REQUEST, JSON: action (take, beat, hand, release), folder (the deployment's), and
   take     holder ({id, who, ...}), over (id of a lock to be replaced, or ""), make (whether to make the folder)
   beat     id: say that its run is alive
+  hand     holder: who keeps the lock under the same id from now on
   release  id, made (folders that `take` made; removed again when nothing came into them)
 Prints one JSON line: state (taken, held, absent), holder and silent_s, the seconds since its last sign of life, by
 this host's clock. One file, standard library only, Python 3.9+: it runs before anything is on the host.
@@ -120,23 +121,38 @@ def beat(request: dict[str, Any]) -> dict[str, Any]:
     return {"state": "taken"}
 
 
-def release(request: dict[str, Any]) -> dict[str, Any]:
-    """Give it back, if it is still ours."""
+def hand(request: dict[str, Any]) -> dict[str, Any]:
+    """Leave it to another process, if it is still ours; what is armed stays so."""
     folder = request["folder"]
+    if not os.path.isdir(folder):
+        return {"state": "absent", "holder": {}}
+    with alone(folder):
+        found = look(folder)
+        if found["holder"].get("id") != request["holder"]["id"]:
+            return found
+        write(folder, request["holder"])
+    return {"state": "taken"}
+
+
+def release(request: dict[str, Any]) -> dict[str, Any]:
+    """Give it back, if it is still ours. holder: who has it instead."""
+    folder, left = request["folder"], {}
     if os.path.isdir(folder):
         with alone(folder):
-            if look(folder)["holder"].get("id") == request["id"]:
+            left = look(folder)["holder"]
+            if left.get("id") == request["id"]:
                 os.unlink(os.path.join(folder, NAME))
+                left = {}
         with contextlib.suppress(OSError):  # the first that something came into ends it
             for path in request.get("made", []):
                 os.rmdir(path)
-    return {"state": "absent"}
+    return {"state": "held", "holder": left} if left else {"state": "absent"}
 
 
 def main(arguments: list[str]) -> int:
     """Do what the request asks for."""
     request = json.loads(arguments[0])
-    actions = {"take": take, "beat": beat, "release": release}
+    actions = {"take": take, "beat": beat, "hand": hand, "release": release}
     try:
         print(json.dumps(actions[request["action"]](request)))
     except OSError as error:

@@ -11,7 +11,7 @@ import re
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from slipway.agent.job import started
@@ -52,9 +52,12 @@ class Claim:
 
 
 def run_logged(
-    command: Sequence[str], log: str, show: Callable[[str], None], claim: Any = None, cwd: str = "."
-) -> tuple[int, list[str]]:
+    command: Sequence[str], log: str, show: Callable[[str], None], claim: Any = None, cwd: str = ".",
+    more: Mapping[str, str] | None = None,
+) -> tuple[int, list[str]]:  # fmt: skip
     """Run a command; its exit status and its last lines. Its output goes to `log`, and line by line to `show`.
+
+    more: variables that are put into its environment.
 
     The command writes to the log itself: it would not outlive its reader, were that a pipe.
     """
@@ -63,8 +66,9 @@ def run_logged(
     with open(log, "ab") as out, open(log, encoding="utf-8", errors="replace") as back:
         back.seek(0, os.SEEK_END)
         process = subprocess.Popen(
-            list(command), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, pass_fds=fds
-        )
+            list(command), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, pass_fds=fds,
+            env={**os.environ, **(more or {})},
+        )  # fmt: skip
         try:
             for line in _lines(process, back):
                 kept.append(line)

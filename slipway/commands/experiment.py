@@ -177,17 +177,28 @@ class Hosts:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
         self._claim: Claim | None = None
+        self._campaign: dict[str, str] = {}  # what steps are told, so that the deployment's lock stays with us
+        self._locked = False
 
     def __enter__(self) -> Hosts:
+        from slipway.agent.process import new_campaign
         from slipway.agent.step import Claim
 
+        self._campaign = new_campaign(f"experiment {self._conductor.experiment.name}")
         (self._conductor.folder / LOGS).mkdir(parents=True, exist_ok=True)
         self._claim = Claim(str(self._conductor.folder / CLAIM), self.say)
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._locked:
+            self._unlock()
         if self._claim:
             self._claim.release()
+
+    def _unlock(self) -> None:
+        """The deployment is everybody's again."""
+        if not self._pyinfra(self._conductor.planned[0], self._conductor.data, "playbooks/unlock.py", "unlock").ok:
+            self.say("the lock could not be given back everywhere; it counts as dead once this process has ended")
 
     def deploy(self, planned: Planned) -> Outcome:
         """deploy.py: converges, climbs the ladder, records the release."""
@@ -224,7 +235,8 @@ class Hosts:
         log = self._conductor.folder / LOGS / f"{name}.log"
         with log.open("a", encoding="utf-8") as file:
             file.write(f"$ {shlex.join(command)}\n")
-        code, lines = run_logged(command, str(log), show, self._claim, str(self._conductor.project))
+        self._locked = True
+        code, lines = run_logged(command, str(log), show, self._claim, str(self._conductor.project), self._campaign)
         if code:
             self.say(f"{program} ended with {code}; all it said: {log}")
         return Outcome(code == 0, lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,8 @@ _REASONS: tuple[tuple[Status, re.Pattern[str]], ...] = (
     ("wrong", re.compile(r"verification failed: (.+)")),
     ("refused", re.compile(r"^\s*error: (.+\[[a-z0-9-]+\])")),
 )
+# Somebody else is at work on the deployment, or took it from us: nothing that a variant could do about it.
+_HELD = re.compile(r"(\S+ is being changed by .+|the lock is lost: .+)")
 # pyinfra's own last words, which tell that something failed and not what; and words that do tell.
 _CARRIER = re.compile(r"\s*(-->|\[[^]]+\] (Error: executed|Success|No changes))")
 _TELLING = re.compile(r"stopped:|failed|[Ee]rror|did not|cannot|refuse|must be")
@@ -28,6 +30,10 @@ class Outcome:
 
     ok: bool
     lines: Sequence[str] = ()
+
+
+class HeldError(Exception):
+    """The deployment is somebody else's now; who has it."""
 
 
 class World(Protocol):
@@ -66,25 +72,42 @@ class Drive:
 
     def run(self) -> bool:
         """Until the baseline is back; whether it is, and everything that could be measured was."""
+        return self._ours_or_stopped(self._go)
+
+    def restore(self) -> bool:
+        """Put the baseline back, verified."""
+        return self._ours_or_stopped(self._restore)
+
+    def _ours_or_stopped(self, go: Callable[[], bool]) -> bool:
+        try:
+            return go()
+        except HeldError as held:
+            self._world.say(f"stopped: {held}")
+            self._world.say("nothing that is measured is lost, no variant counts as failed; the same command goes on")
+            return False
+
+    def _go(self) -> bool:
         while True:
             step = next_step(self._experiment, self._state, self._measured())
             if step.kind == "measure":
                 self._measure(step)
             elif step.kind == "restore":
-                if not self.restore():
+                if not self._restore():
                     return False
             else:
                 return step.kind == "done" or self._stopped()
 
-    def restore(self) -> bool:
-        """Put the baseline back, verified."""
+    def _restore(self) -> bool:
         self._world.say("putting the baseline back")
-        well = any(self._world.deploy(self._planned[BASELINE]).ok for _ in range(TRIES))
+        well = any(self._deploy(self._planned[BASELINE]).ok for _ in range(TRIES))
         self._deployed = BASELINE if well else None
         self._state.restored = well
         self._world.save(self._state)
         self._world.say("the baseline is back, verified" if well else "THE BASELINE COULD NOT BE PUT BACK, see above")
         return well
+
+    def _deploy(self, planned: Planned) -> Outcome:
+        return _ours(self._world.deploy(planned))
 
     def _measured(self) -> dict[str, int]:
         return {name: self._world.rounds(self._experiment.label(name)) for name in self._planned}
@@ -102,13 +125,13 @@ class Drive:
         self._world.say(f"round {step.round} of {self._experiment.repeats}: {name}")
         if self._deployed != name:
             self._deployed = None
-            outcome = self._world.deploy(planned)
+            outcome = self._deploy(planned)
             if not outcome.ok:
                 self._failed(name, "deploy", outcome)
                 return
             self._deployed = name
         label = self._experiment.label(name)
-        outcome = self._world.measure(planned, label, step.round)
+        outcome = _ours(self._world.measure(planned, label, step.round))
         if not outcome.ok or self._world.rounds(label) < step.round:
             self._deployed = None  # deployed and verified again before the next try
             self._failed(name, "sweep", outcome)
@@ -122,6 +145,14 @@ class Drive:
         self._state.variants[name] = Standing(status, f"{what}: {why}")
         self._world.save(self._state)
         self._world.say(f"{name} is {status}, and not measured further: {why}")
+
+
+def _ours(outcome: Outcome) -> Outcome:
+    """As it is. Raises HeldError when the step did not have the deployment to itself."""
+    held = None if outcome.ok else next((found for line in outcome.lines if (found := _HELD.search(line))), None)
+    if held:
+        raise HeldError(held[1].strip())
+    return outcome
 
 
 def judged(lines: Sequence[str]) -> tuple[Status, str]:

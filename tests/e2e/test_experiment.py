@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
+import threading
 
 import pytest
 
@@ -28,17 +30,34 @@ def environment():
     return {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
-def killed_while(process, text):
-    """The driver gets SIGKILL once it has printed `text`; what it had started goes on without it."""
+def read_to(process, text):
+    """The driver has printed `text`."""
     printed = []
     for line in process.stdout:
         printed.append(line)
         if text in line:
-            process.send_signal(signal.SIGKILL)
-            break
-    process.wait(60)
-    process.stdout.close()
-    assert process.returncode == -signal.SIGKILL, "".join(printed)
+            return
+    raise AssertionError("".join(printed))
+
+
+class Watched:
+    """A file that is looked at again and again, from when it is there first."""
+
+    def __init__(self, path):
+        self.path, self.absent, self.over = path, 0, threading.Event()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+        self.thread.start()
+
+    def _look(self):
+        there = False
+        while not self.over.wait(0.05):
+            there = there or self.path.exists()
+            self.absent += there and not self.path.exists()
+
+    def gaps(self):
+        self.over.set()
+        self.thread.join()
+        return self.absent
 
 
 def dry(*words):
@@ -88,7 +107,15 @@ def test_an_experiment_is_killed_and_gone_on_with(site, place):
     first = subprocess.Popen(
         words, cwd=CHECKOUT, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    killed_while(first, "measuring simulator.quick_decode")
+    lock = Watched(site.root / "deployments" / site.name / "lock")
+    read_to(first, "measuring simulator.quick_decode")
+    other = site.deploy(**{"rollout.lock_wait_s": 0})  # somebody else, with another plan
+    assert other.rc == 1, other.out
+    assert re.search(r"is being changed by \S+ pid \d+ \(experiment simulator: bench since", other.out), other.out
+    assert lock.gaps() == 0  # not for a moment between the steps until here
+    first.send_signal(signal.SIGKILL)  # what it had started goes on without it
+    first.wait(60)
+    first.stdout.close()
 
     playbook = [
         str(BIN / "pyinfra"),
@@ -113,6 +140,7 @@ def test_an_experiment_is_killed_and_gone_on_with(site, place):
     assert "Recommended: quick_decode" in out
     assert "the baseline is back, verified" in out
     assert site.answer(QUESTION) == "391"
+    assert not lock.path.exists()  # given back at the end
     page = (place / "bench/simulator/report.html").read_text()
     assert "wrong_answers" in page
     assert "SIMULATED" in page

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from roles import lock
-from roles.origin import process
 from roles.remote import Output, RemoteError
 from roles.run import RefusedError
+from slipway.agent.job import started
+from slipway.agent.process import CAMPAIGN, process
 from slipway.config.deployment import RolloutSettings
 
 NAMES = ("h1", "h2", "h3")
@@ -79,3 +80,100 @@ def test_a_run_that_lost_its_lock_notices_before_it_changes_more(run: Any, tmp_p
 
     with pytest.raises(RemoteError, match="the lock is lost: on h2 it is now held by bob"):
         lock.still_held(run)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A process whose step this one is."""
+    process_of = subprocess.Popen(["sleep", "600"])
+    mark = {**process(), "pid": process_of.pid, "started": started(process_of.pid)}
+    monkeypatch.setenv(CAMPAIGN, json.dumps({"id": "camp", "what": "experiment nightly", "since": "noon", **mark}))
+    yield process_of
+    process_of.kill()
+    process_of.wait()
+
+
+def step(run: Any, what: str) -> lock.Lock:
+    """A step of the campaign that has the lock."""
+    one = lock.Lock(lock._holder(what))
+    assert lock._take_all(run, one, True) == ""
+    one.beaten = 1.0
+    return one
+
+
+def test_between_two_steps_the_lock_is_the_campaign_s_and_nobody_comes_in(
+    run: Any, driver: Any, tmp_path: Path
+) -> None:
+    first = step(run, "deploy")
+    assert "(experiment nightly: deploy since noon)" in lock._take(run, "h1", held("other"), True)
+
+    lock._give_back(run, first)
+
+    refusal = lock._take(run, "h1", held("other"), True)
+    assert f"pid {driver.pid} (experiment nightly since noon)" in refusal
+    assert locks(tmp_path) == dict.fromkeys(NAMES, "camp")
+    step(run, "bench")
+    assert "(experiment nightly: bench since noon)" in lock._take(run, "h2", held("other"), True)
+
+
+def test_a_campaign_whose_driver_is_gone_holds_nobody_up(run: Any, driver: Any, tmp_path: Path) -> None:
+    lock._give_back(run, step(run, "deploy"))
+    last = step(run, "bench")
+    driver.kill()
+    driver.wait()
+    assert "(experiment nightly: bench since noon)" in lock._take(run, "h1", held("other"), True)  # the step lives
+
+    lock._give_back(run, last)
+
+    assert locks(tmp_path) == {}
+
+
+def test_a_lock_that_a_dead_driver_left_between_two_steps_is_taken_over(run: Any, driver: Any, tmp_path: Path) -> None:
+    lock._give_back(run, step(run, "deploy"))
+    driver.kill()
+    driver.wait()
+
+    assert lock._take_all(run, held("other"), True) == ""
+    assert locks(tmp_path) == dict.fromkeys(NAMES, "other")
+
+
+def test_a_step_that_is_interrupted_gives_the_lock_back(run: Any, driver: Any, tmp_path: Path) -> None:
+    one = step(run, "deploy")
+    run.notes["interrupted"] = "Ctrl-C"
+
+    lock._give_back(run, one)
+
+    assert driver.poll() is None
+    assert locks(tmp_path) == {}
+
+
+def test_the_end_of_a_campaign_gives_its_lock_back_and_says_who_has_another(
+    run: Any, driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(lock.logger, "info", said.append)
+    monkeypatch.setattr(lock, "option", lambda _name: None)
+    lock._give_back(run, step(run, "deploy"))
+    (tmp_path / "h2" / "lock").write_text(json.dumps({"id": "other", "who": "bob", "what": "deploy"}))
+
+    lock.unlock(run)
+
+    assert driver.poll() is None
+    assert locks(tmp_path) == {"h2": "other"}
+    assert said == [
+        "    h1: no lock camp", "    h2: it has not the lock camp; it is held by bob (deploy), id other",
+        "    h3: no lock camp",
+    ]  # fmt: skip
+
+
+def test_what_a_host_watches_over_outlives_the_end_of_a_step(run: Any, driver: Any, tmp_path: Path) -> None:
+    """A step that ends with a host cut off leaves the others armed; handing the lock on must not disarm them."""
+    one = step(run, "deploy")
+    armed = tmp_path / "h1" / "putback" / "armed.json"
+    armed.parent.mkdir()
+    armed.write_text("{}")
+
+    lock._give_back(run, one)
+
+    assert driver.poll() is None
+    assert armed.exists()

@@ -12,6 +12,7 @@ import pytest
 
 from roles.bench.place import OnController
 from roles.bench.session import Session
+from roles.remote import RemoteError
 from slipway.bench.errors import BenchError
 from tests.slipway.agent.load.conftest import engine
 from tests.slipway.agent.simulator.harness import ROOT
@@ -45,6 +46,18 @@ def begun(results: Path, request: dict, repeats: int | None = None, **record) ->
     assert not one.runs()
     one.start(one.wanted(repeats), request, {**RECORD, **record}, "{}", ASKING)
     return one
+
+
+def test_a_sweep_whose_deployment_somebody_else_took_is_stopped(engine, results, tmp_path):
+    one = begun(results, request_of(tmp_path, engine().port))
+
+    def lost() -> None:
+        raise RemoteError("the lock is lost: on h1 it is now held by bob")
+
+    with pytest.raises(RemoteError, match="now held by bob; the sweep was stopped in the cell that it was in"):
+        one.watch(lost)
+
+    assert not session(results).runs()
 
 
 def test_a_label_is_measured_watched_and_kept_and_the_key_is_not(engine, results, tmp_path):

@@ -10,6 +10,10 @@ from slipway.experiment.planning import Planned
 from slipway.experiment.state import Standing, StateError, fingerprint, from_text, schedule, to_text
 
 WRONG = Outcome(False, ["    verification failed: router-0, rung known-answers: 3 of 32 wrong", "      a log line"])
+HELD = Outcome(False, ["    error: demo is being changed by bob@desk pid 7 (deploy since now) (lock on gpu1)", "more"])
+LOST = Outcome(
+    False, ["    rollout stopped: the lock is lost: on gpu1 it is now held by bob@desk pid 7 (deploy since now)"]
+)
 BROKEN = Outcome(False, ["    rollout stopped: the connection to gpu1 broke (timed out)"])
 
 
@@ -23,7 +27,7 @@ class Hosts:
     def __init__(self, faults=None, kill_at=None):
         self.faults = {name: list(outcomes) for name, outcomes in (faults or {}).items()}
         self.done, self.runs, self.kept, self.live, self.kill_at = [], {}, None, None, kill_at
-        self.steps = 0
+        self.steps, self.said = 0, []
 
     def _step(self, what):
         self.steps += 1
@@ -52,7 +56,7 @@ class Hosts:
         self.kept = to_text(state)
 
     def say(self, text):
-        pass
+        self.said.append(text)
 
 
 def experiment(repeats=2, order="interleaved", names=("a", "b")):
@@ -137,6 +141,22 @@ def test_a_connection_that_breaks_is_tried_once_more_and_then_given_up():
     assert driven(once)[1].variants["a"].status == "ready"
     assert driven(twice)[1].variants["a"] == Standing("failed", "deploy: " + BROKEN.lines[0].strip())
     assert twice.live == "baseline"
+
+
+@pytest.mark.parametrize("outcome", [HELD, LOST])
+@pytest.mark.parametrize("at", ["baseline", "a"])
+def test_a_deployment_that_somebody_else_changes_stops_it_without_a_verdict_and_the_next_run_goes_on(outcome, at):
+    hosts = Hosts({at: [outcome]})
+
+    well, state = driven(hosts)
+
+    assert not well
+    assert {standing.status for standing in state.variants.values()} == {"ready"}
+    assert any(text.startswith("stopped: ") and "bob@desk pid 7 (deploy since now)" in text for text in hosts.said)
+    assert hosts.done[-1] == f"deploy {at}"
+    assert driven(hosts, state=state)[0]
+    assert set(hosts.runs.values()) == {2}
+    assert hosts.live == "baseline"
 
 
 def test_without_a_baseline_nothing_is_measured():
