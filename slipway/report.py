@@ -205,6 +205,13 @@ def _command_lines(instance: Instance) -> list[str]:
     return lines + [f"        {key}={shlex.quote(value)}" for key, value in sorted(instance.env.items())]
 
 
+def failure_lines(deployment: str, why: str, serves: str, evidence: Sequence[str], look: str) -> list[str]:
+    """What stands at the end of a run whose rollout failed. serves: what runs now; look: the command that shows it."""
+    lines = ["", f"Deployment {deployment}: NOT changed as asked.", f"  why: {why}", f"  now: {serves}"]
+    lines += [f"  evidence: {place}" for place in evidence]
+    return [*lines, "Look at what runs:", f"  {look}"]
+
+
 def summary_lines(plan: Plan, question: str, answer: str, stop: str) -> list[str]:
     """What stands at the end of a deploy: endpoints, what runs where, what to try, how to stop."""
     routers = plan.of("router")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyinfra import logger
@@ -26,18 +27,32 @@ from slipway.rollout import step_lines
 LOG_LINES = 200
 
 
-def put_back(run: Run, error: Exception) -> None:
+@dataclass(frozen=True)
+class Outcome:
+    """How a failed rollout ended. serves: what runs now, in a sentence; evidence: where it lies, HOST:PATH each."""
+
+    serves: str
+    evidence: tuple[str, ...] = ()
+
+
+def put_back(run: Run, error: Exception) -> Outcome:
     """After a rollout that failed: keep the evidence, then put the release back that served before; says all of it."""
     places = fail(run, str(error), evidence(run, error))
     for line in places:
         logger.error(f"    evidence: {line}")
     number = served_before(run)
     if number is None:
-        logger.error("    there is no release to put back; what runs is what the lines above left")
-        return
-    if not places:
-        logger.error(f"    this is release {number} itself: there is nothing else to put back")
-        return
+        serves = "there is no release to put back; what runs is what the lines above left"
+    elif not places:
+        serves = f"this is release {number} itself: there is nothing else to put back"
+    else:
+        serves = _restored(run, number)
+    logger.error(f"    {serves}")
+    return Outcome(serves, tuple(places))
+
+
+def _restored(run: Run, number: int) -> str:
+    """Put a release back; what serves afterwards."""
     logger.error(f"    putting release {number} back")
     try:
         old = past(run, number)
@@ -45,8 +60,8 @@ def put_back(run: Run, error: Exception) -> None:
         restore(old)
     except (RemoteError, RefusedError) as second:
         by_hand(run, number, second)
-        return
-    logger.error(f"    release {number} serves again, and every rung of its ladder holds")
+        return f"release {number} is NOT back: what runs where, and the commands to go on by hand, stand above"
+    return f"release {number} serves again, and every rung of its ladder holds"
 
 
 def restore(old: Run) -> list[Row]:

@@ -21,6 +21,7 @@ from roles.interrupt import in_hand
 from roles.releases import prepare, seal
 from roles.remote import RemoteError
 from roles.rollout.back import put_back
+from roles.rollout.closing import failed_at_exit
 from roles.rollout.walk import unsettled, walk_steps
 from roles.run import RefusedError, Run
 from roles.steps import converge
@@ -79,7 +80,7 @@ def _attempt(run: Run) -> bool:
         run.notes["climbed"] = walk_steps(run)
     except (RemoteError, RefusedError) as error:
         logger.error(f"    rollout stopped: {error}")
-        put_back(run, error)
+        failed_at_exit(run, error, put_back(run, error))
         return False
     return True
 

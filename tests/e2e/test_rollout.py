@@ -54,6 +54,10 @@ def test_a_release_that_answers_wrong_is_put_back_and_kept_as_evidence(site):
     number = max(about) + 1
     has(done, "router-0, rung pairs", f"putting release {before} back", f"release {before} serves again",
         f"releases/{number}/evidence")  # fmt: skip
+    last = done.out.partition("No hosts remaining!")[2].splitlines()
+    assert last[2] == f"Deployment {site.name}: NOT changed as asked.", done.out
+    assert last[3].startswith("  why: router-0, rung pairs: 1 of 1 pairs do not work")
+    assert last[4] == f"  now: release {before} serves again, and every rung of its ladder holds"
     now, current = releases(site)
     assert (current, now[number]["state"]) == (before, "failed")
     assert "rung pairs" in now[number]["reason"]
