@@ -1,6 +1,6 @@
 """Ratios for checkpoints: fetching against curl, verifying against sha256sum, and what looking at one costs.
 
-usage: python benchmarks/checkpoint.py [--gb 2] [--shards 76] [--mb-per-s 0]
+usage: python benchmarks/checkpoint.py [--gb 2] [--shards 76] [--mb-per-s 0] [--parts fetch verify structure]
 
 The server is tests/hub in a process of its own; each side fetches the same files from it in the same run, alternating,
 eight side by side. --mb-per-s caps each connection, as a link does; 0 leaves the loopback free, where the client's own
@@ -41,11 +41,11 @@ def main() -> None:
         server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             url = server.stdout.readline().strip()
-            transfers(url, folder, given.runs)
-            verification(folder / "checkpoint", given.runs)
+            transfers(url, folder, given.runs) if "fetch" in given.parts else fetched(url, folder)
         finally:
             server.communicate("")
-        structure(folder / "large")
+        verification(folder / "checkpoint", given.runs) if "verify" in given.parts else None
+        structure(folder / "large") if "structure" in given.parts else None
 
 
 def arguments() -> argparse.Namespace:
@@ -54,6 +54,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shards", type=int, default=76)
     parser.add_argument("--mb-per-s", type=float, default=0.0, help="cap of each connection, 10^6 bytes")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--parts", nargs="*", default=["fetch", "verify", "structure"])
     parser.add_argument("--dir", help="where the files go; default: the temporary folder")
     return parser.parse_args()
 
@@ -77,6 +78,13 @@ def transfers(url: str, folder: Path, runs: int) -> None:
     told("fetch, every byte proven", middle(ours), size)
     ratio("fetch / curl", theirs, ours, "proof included in fetch, not in curl")
     ratio("fetch / (curl + sha256sum)", [a + b for a, b in zip(theirs, hashed, strict=True)], ours)
+
+
+def fetched(url: str, folder: Path) -> None:
+    """One fetch, for what is to be measured on the files."""
+    client = Client(url, REPO)
+    commit = client.commit("main")
+    fetch(url, commit, client.files(commit), folder)
 
 
 def ratio(name: str, theirs: list[float], ours: list[float], note: str = "") -> None:
@@ -113,34 +121,57 @@ def fetch(url: str, commit: str, files: dict, folder: Path) -> None:
     subprocess.run(words, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
 
 
-def sha256sum(folder: Path) -> None:
+def sha256sum(folder: Path, words: tuple[str, ...] = ("sha256sum",)) -> None:
+    """Every file, a process a core with four files each."""
     names = sorted(str(path) for path in folder.iterdir() if path.is_file())
-    words = ["xargs", "-d", "\n", "-n", "4", "-P", str(os.cpu_count()), "sha256sum"]
-    subprocess.run(words, input="\n".join(names), text=True, stdout=subprocess.DEVNULL, check=True)
+    run = ["xargs", "-d", "\n", "-n", "4", "-P", str(len(os.sched_getaffinity(0))), *words]
+    subprocess.run(run, input="\n".join(names), text=True, stdout=subprocess.DEVNULL, check=True)
+
+
+def recheck(folder: Path) -> None:
+    """As a host does it: a program of its own, with its start."""
+    words = [sys.executable, "-m", "slipway.agent.recheck", "full", str(folder)]
+    subprocess.run(words, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
 
 
 def verification(folder: Path, runs: int) -> None:
-    """A full verification against sha256sum in parallel, in turns, and a look per 100 files."""
+    """A full verification against the usual tools in parallel, in turns, and a look per 100 files.
+
+    coreutils' sha256sum is built with OpenSSL on some systems and without on others, where `openssl dgst` is faster.
+    """
     seal(str(folder))
-    theirs, ours = [], []
-    for _ in range(runs):
-        theirs.append(timed(lambda: sha256sum(folder)))
-        ours.append(timed(lambda: full(str(folder))))
+    calls = {
+        "sha256sum in parallel": lambda: sha256sum(folder),
+        "openssl dgst in parallel": lambda: sha256sum(folder, ("openssl", "dgst", "-sha256")),
+        "verify --full": lambda: recheck(folder),
+        "the same without its start": lambda: full(str(folder)),
+    }
+    took, spent = {name: [] for name in calls}, {name: [] for name in calls}
+    for at in range(runs):
+        for name in sorted(calls, reverse=bool(at % 2)):  # nobody always comes after the same
+            wall, own = cpu(calls[name])
+            took[name].append(wall)
+            spent[name].append(own)
     assert full(str(folder))["problems"] == []
-    middle = statistics.median
-    print(f"sha256sum in parallel:       {middle(theirs):.2f} s")
-    print(f"verify --full:               {middle(ours):.2f} s")
-    ratio("verify / sha256sum", theirs, ours)
-    count, (took, spent) = look(str(folder))["files"], cpu(lambda: look(str(folder)))
-    print(f"recheck per 100 files:       {took * 1e5 / count:.1f} ms, {spent * 1e5 / count:.1f} ms of CPU")
+    for name, seconds in took.items():
+        print(f"{name + ':':28} {statistics.median(seconds):.2f} s, {statistics.median(spent[name]):.2f} s of CPU")
+    for theirs in list(calls)[:2]:
+        ratio(f"verify / {theirs.split()[0]}", took[theirs], took["verify --full"])
+        ratio("  in CPU time", spent[theirs], spent["verify --full"])
+    count, (whole, spent_s) = look(str(folder))["files"], cpu(lambda: look(str(folder)))
+    print(f"recheck per 100 files:       {whole * 1e5 / count:.1f} ms, {spent_s * 1e5 / count:.1f} ms of CPU")
 
 
 def cpu(call: object) -> tuple[float, float]:
-    """Seconds, and CPU seconds of this process."""
-    before = resource.getrusage(resource.RUSAGE_SELF)
+    """Seconds, and CPU seconds of this process and of those it ran, which other work on the machine changes less."""
+    before = spent_so_far()
     took = timed(call)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return took, spent_so_far() - before
+
+
+def spent_so_far() -> float:
+    rows = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(row.ru_utime + row.ru_stime for row in rows)
 
 
 def structure(folder: Path, tensors: int = 140_000, shards: int = 76, size: float = 149e9) -> None:

@@ -2,14 +2,19 @@
 
 usage: sudo python benchmarks/checkpoint_hosts.py [--mb 120] [--shards 24] [--mb-per-s 10] [--runs 3] [--ways ...]
 
+Needs rsync, aria2c, mktorrent and opentracker on PATH for the ways that use them; a way whose tool is missing is left
+out, and that is said.
+
 Each host and the Hub is a network namespace on a bridge, as in tests/staging/lab, with its link shaped by tc in both
 directions. Every way fetches the same files in the same run, in turns:
 
   one      one host, from the Hub                 each     four hosts, each from the Hub
   share    four hosts as a deploy has it          rsync    one from the Hub, then down a line of rsync daemons
   fan      one from the Hub, then three at once from it by rsync
+  aria2    one from the Hub, then BitTorrent between all by aria2, with mktorrent and opentracker
+  hub      one from the Hub, then three at once from it by huggingface_hub, against a server of the Hub's API there
 
-rsync is measured where it is on PATH. Every byte is proven in one, each and share; rsync's copies are not.
+Every byte is proven in one, each and share, and by pieces in aria2; the copies of rsync and huggingface_hub are not.
 """
 
 import argparse
@@ -27,6 +32,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.checkpoint_tools import WAYS  # noqa: E402
 from tests.hub.checkpoint import write_checkpoint  # noqa: E402
 from tests.hub.repository import Repository  # noqa: E402
 from tests.staging.lab.network import Network, Switch  # noqa: E402
@@ -62,7 +68,9 @@ class Links:
 
 
 class Bench:
-    """The files, and the ways to get them to hosts. sent: bytes that left the Hub's host in the last run."""
+    """The files, and our own ways to get them to hosts; those of other tools are in checkpoint_tools.py."""
+
+    repo, hosts = REPO, HOSTS
 
     def __init__(self, links: Links, folder: Path, source: Path, url: str) -> None:
         self.links, self.folder, self.source, self.url = links, folder, source, url
@@ -76,6 +84,9 @@ class Bench:
     def place(self, host: str) -> Path:
         return self.folder / host / "checkpoint"
 
+    def names_as_json(self) -> str:
+        return json.dumps(sorted(self.files))
+
     def request(self, host: str, share: bool) -> Path:
         peers = {name: f"http://{address}:{PORT}" for name, address in HOSTS.items() if name != host}
         told = {"me": host, "members": list(HOSTS), "peers": peers, "token_file": str(self.folder / "token")}
@@ -88,8 +99,8 @@ class Bench:
 
     def fetch(self, hosts: list[str], share: bool = False) -> None:
         mirrors = [self.program(host, "fetch_mirror", share) for host in hosts] if share else []
-        wait_all([self.program(host, "fetch", share) for host in hosts])
-        end(mirrors)
+        self.wait([self.program(host, "fetch", share) for host in hosts])
+        self.end(mirrors)
 
     def program(self, host: str, name: str, share: bool) -> subprocess.Popen:
         log = (self.folder / f"{host}-{name}.log").open("w")
@@ -97,52 +108,17 @@ class Bench:
             host, sys.executable, "-m", f"slipway.agent.{name}", self.request(host, share), stdout=log
         )
 
-    def daemons(self, hosts: list[str]) -> list[subprocess.Popen]:
-        started = []
-        for host in hosts:
-            config = self.folder / f"{host}.rsyncd"
-            config.write_text(f"use chroot = no\nmax connections = 9\n[all]\npath = {self.place(host)}\n")
-            words = (
-                "rsync",
-                "--daemon",
-                "--no-detach",
-                "--port",
-                "8873",
-                f"--address={HOSTS[host]}",
-                f"--config={config}",
-            )
-            started.append(self.links.start(host, *words))
-        time.sleep(0.5)
-        return started
+    def wait(self, processes: list[subprocess.Popen]) -> None:
+        codes = [process.wait(1800) for process in processes]
+        logs = [f"{path.name}: {path.read_text()[-600:]}" for path in self.folder.glob("*.log")] if any(codes) else []
+        assert not any(codes), "\n".join([f"they ended with {codes}", *logs])
 
-    def pull(self, host: str, source: str) -> subprocess.Popen:
-        self.place(host).mkdir(parents=True)
-        away = f"rsync://{HOSTS[source]}:8873/all/"
-        return self.links.start(
-            host, "rsync", "-a", "--whole-file", "--inplace", "--exclude", ".cache", away, self.place(host)
-        )
-
-    def rsync(self, fan: bool) -> None:
-        first, *others = HOSTS
-        self.fetch([first])
-        running = self.daemons(list(HOSTS)[:-1])
-        if fan:
-            wait_all([self.pull(host, first) for host in others])
-        for source, host in () if fan else zip(HOSTS, others, strict=False):
-            wait_all([self.pull(host, source)])
-        end(running)
-
-
-def wait_all(processes: list[subprocess.Popen]) -> None:
-    codes = [process.wait(1800) for process in processes]
-    assert not any(codes), codes
-
-
-def end(processes: list[subprocess.Popen]) -> None:
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        process.wait()
+    @staticmethod
+    def end(processes: list[subprocess.Popen]) -> None:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
 
 
 def arguments() -> argparse.Namespace:
@@ -151,7 +127,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shards", type=int, default=24)
     parser.add_argument("--mb-per-s", type=float, default=10.0, help="of every link, in each direction, 10^6 bytes")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--ways", nargs="*", default=["one", "each", "share", "rsync", "fan"])
+    parser.add_argument("--ways", nargs="*", default=["one", "each", "share", *WAYS])
     return parser.parse_args()
 
 
@@ -164,9 +140,14 @@ def left(links: Links) -> int:
 def measure(bench: Bench, ways: list[str], runs: int) -> dict[str, list[tuple[float, float]]]:
     """Seconds, and copies that left the Hub, by way."""
     calls = {"one": lambda: bench.fetch(["h1"]), "each": lambda: bench.fetch(list(HOSTS)),
-             "share": lambda: bench.fetch(list(HOSTS), True), "rsync": lambda: bench.rsync(False),
-             "fan": lambda: bench.rsync(True)}  # fmt: skip
-    there = [way for way in ways if way not in ("rsync", "fan") or shutil.which("rsync")]
+             "share": lambda: bench.fetch(list(HOSTS), True)}  # fmt: skip
+    there = []
+    for way in ways:
+        call, tools = WAYS.get(way, (None, ()))
+        missing = [tool for tool in tools if not shutil.which(tool)]
+        calls |= {way: lambda call=call: call(bench)} if call else {}
+        there += [] if missing else [way]
+        print(f"{way}: left out, {missing[0]} is missing") if missing else None
     found: dict[str, list[tuple[float, float]]] = {way: [] for way in there}
     for _ in range(runs):
         for way in there:

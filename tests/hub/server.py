@@ -89,6 +89,11 @@ class Hub:
                     return fault
         return None
 
+    def commit_with(self, entry: Entry) -> str:
+        """A commit that has this file."""
+        commits = [row for one in self.repositories.values() for row in one.commits.items()]
+        return next(commit for commit, files in commits if entry in files.values())
+
     def asked(self, part: str, method: str = "GET") -> list[tuple]:
         """The requests whose path holds `part`."""
         return [row for row in self.requests if part in row[1] and row[0] == method]
@@ -168,13 +173,17 @@ class Handler(BaseHTTPRequestHandler):
         self._head(302, {**headers, **linked, **place})
 
     def _store(self, digest: str) -> None:
-        stores = (one.blobs for one in self.server.hub.repositories.values())
+        hub = self.server.hub
+        stores = (one.blobs for one in hub.repositories.values())
         entry = next((blobs[digest] for blobs in stores if digest in blobs), None)
         if entry is None:
             self._refuse(404, "EntryNotFound", "no such object")
         else:
             self.path = f"/store/{entry.path}"  # faults go by the file's name
-            self._body(entry, {"ETag": f'"{digest}"', "Accept-Ranges": "bytes"})
+            headers = {"ETag": f'"{digest}"', "Accept-Ranges": "bytes"}
+            if hub.store == hub.url:  # the client follows a redirect within a host, and takes this for the answer
+                headers["X-Repo-Commit"] = hub.commit_with(entry)
+            self._body(entry, headers)
 
     def _body(self, entry: Entry, headers: dict) -> None:
         """The file or the range asked for, with whatever fault it meets on the way."""
