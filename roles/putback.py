@@ -54,11 +54,17 @@ def confirm(run: Run) -> None:
 
 
 def _disarm(run: Run, result: str) -> None:
-    """The run ends and says so: its hosts do nothing by themselves then, unless it was cut short or one is lost."""
+    """The run ends and says so: its hosts do nothing by themselves then, unless it was cut short or a host is lost.
+
+    Without that host nobody else may be able to put back what another one was changing, so that one does it alone.
+    """
     armed = sorted(run.notes["armed"])
-    lost = [host for host in armed if not execute(run.hosts[host], ["true"]).ok]
+    lost = [name for name, host in run.hosts.items() if armed and not execute(host, ["true"]).ok]
     if lost:
-        logger.warning(f"    {', '.join(lost)} cannot be reached: the hosts put back by themselves what was not proven")
+        logger.warning(
+            f"    {', '.join(lost)} cannot be reached: after {settings(run).confirm_s} s without a sign of life "
+            f"{', '.join(armed)} puts back by itself, as the current release has it, what was not proven"
+        )
     elif result != "interrupted":
         _each(armed, lambda host: _asked(run, host, "settle"))
 

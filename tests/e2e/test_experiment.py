@@ -108,11 +108,14 @@ def test_an_experiment_is_killed_and_gone_on_with(site, place):
         words, cwd=CHECKOUT, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     lock = Watched(site.root / "deployments" / site.name / "lock")
-    read_to(first, "measuring simulator.quick_decode")
+    read_to(first, "round 1 of 2: quick_decode")
     other = site.deploy(**{"rollout.lock_wait_s": 0})  # somebody else, with another plan
     assert other.rc == 1, other.out
-    assert re.search(r"is being changed by \S+ pid \d+ \(experiment simulator: bench since", other.out), other.out
+    assert re.search(r"is being changed by \S+ pid \d+ \(experiment simulator(: deploy|: bench)? since", other.out), (
+        other.out
+    )
     assert lock.gaps() == 0  # not for a moment between the steps until here
+    read_to(first, "measuring simulator.quick_decode")
     first.send_signal(signal.SIGKILL)  # what it had started goes on without it
     first.wait(60)
     first.stdout.close()
