@@ -63,8 +63,13 @@ def running(host: Host, plan: HostPlan) -> dict[str, dict[str, Any]]:
     return found
 
 
-def watch(host: Host, plan: HostPlan, jobs: Sequence[Job], deadline_s: float, poll_s: float = 1.0) -> None:
-    """Until every job has ended well, printing what each last said. Raises RemoteError at the first that fails."""
+def watch(
+    host: Host, plan: HostPlan, jobs: Sequence[Job], deadline_s: float, poll_s: float = 1.0, until: str = ""
+) -> None:
+    """Until every job has ended well, printing what each last said. Raises RemoteError at the first that fails.
+
+    until: words of a job's last line with which there is no more to wait for.
+    """
     began, said, pending = time.monotonic(), dict.fromkeys((job.name for job in jobs), ""), list(jobs)
     while pending:
         for job in list(pending):
@@ -75,6 +80,8 @@ def watch(host: Host, plan: HostPlan, jobs: Sequence[Job], deadline_s: float, po
             if status["state"] != "running":
                 _ended(job, status)
                 pending.remove(job)
+            elif until and until in status["last"]:
+                return
         if pending and time.monotonic() - began > deadline_s:
             _give_up(host, plan, pending, deadline_s)
         time.sleep(poll_s if pending else 0)

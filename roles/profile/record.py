@@ -14,7 +14,7 @@ from pyinfra import logger
 from pyinfra.api.host import Host
 
 from roles.asking import asking_of
-from roles.jobs import Job, start, watch
+from roles.jobs import Job, says, start, watch
 from roles.remote import BROKEN, RemoteError, agent_command, broken, check, ensure_agent, execute, privileges
 from roles.run import Run
 from roles.write import write_rows
@@ -22,8 +22,9 @@ from slipway.plan.model import HostPlan, Instance
 from slipway.plan.paths import instance_tmp
 from slipway.verify.subjects import url_of
 
-RAMP_S = 2.0  # the load begins so much before the profiler
-TAIL_S = 3.0  # and ends so much after
+RAMP_S = 60.0  # so long the first answer is waited for before the profiler is started
+START_S = 120.0  # a profiler takes its time to start, on a busy host many seconds: the load goes on meanwhile
+ANSWERS, WRITING = " requests, ", "writes its traces"  # what load and profiler say
 WRITE_S = 600.0  # an engine with many GPUs writes its traces for minutes
 # An API key goes to the load by its environment, and to that by a file which is gone at once.
 WITH_KEY = 'SLIPWAY_LOAD_KEY=$(cat "$0") && rm -f "$0" && export SLIPWAY_LOAD_KEY && exec "$@"'
@@ -43,21 +44,32 @@ class Wish:
 def record(run: Run, wish: Wish) -> tuple[dict[str, int], dict[str, Any]]:
     """Sizes of the traces on the worker's host, and the load's own record. Raises RemoteError.
 
-    Both jobs end by themselves, whatever becomes of us; a profiler that is on stops with its job.
+    Both jobs end by themselves, whatever becomes of us; a profiler that is on stops with its job. The load goes on
+    until the engine has recorded for as long as it was to.
     """
-    loader = _load_job(run, wish)
+    entry, load = _load_job(run, wish)
     recorder = _record_job(run, wish)
-    client, plan = run.hosts[loader[0]], run.plan.host(loader[0])
-    start(client, plan, loader[1])
-    time.sleep(RAMP_S)
+    client, plan = run.hosts[entry], run.plan.host(entry)
+    check(client, ["rm", "-f", _end(load)])
+    start(client, plan, load)
+    says(client, plan, load, ANSWERS, RAMP_S)
     worker, here = run.hosts[wish.worker.host], run.plan.host(wish.worker.host)
     start(worker, here, recorder)
-    watch(worker, here, [recorder], wish.seconds + 2 * WRITE_S + 30)
+    try:
+        watch(worker, here, [recorder], wish.seconds + WRITE_S, until=WRITING)
+    finally:
+        execute(client, ["touch", _end(load)])
+    watch(worker, here, [recorder], 2 * WRITE_S)
     sizes = _last_json(worker, recorder)["files"]
-    found = _load_record(client, plan, loader[1], wish.seconds + 600)
-    for host, job in ((worker, recorder), (client, loader[1])):
-        execute(host, ["rm", "-rf", job.folder])
+    found = _load_record(client, plan, load, wish.seconds + 600)
+    for host, job in ((worker, recorder), (client, load)):
+        execute(host, ["rm", "-rf", job.folder, _end(job)])
     return sizes, found
+
+
+def _end(job: Job) -> str:
+    """The file that ends a load."""
+    return f"{job.folder}.end"
 
 
 def _load_job(run: Run, wish: Wish) -> tuple[str, Job]:
@@ -67,7 +79,7 @@ def _load_job(run: Run, wish: Wish) -> tuple[str, Job]:
     plan = run.plan.host(entry.host)
     ensure_agent(run.hosts[entry.host], plan)
     served = next(host.checkpoint.served_name for host in run.plan.hosts if host.checkpoint)
-    duration = RAMP_S + wish.seconds + TAIL_S
+    duration = RAMP_S + START_S + wish.seconds  # should nobody end it
     words = [
         "--url",
         url_of(entry),
@@ -81,6 +93,7 @@ def _load_job(run: Run, wish: Wish) -> tuple[str, Job]:
     ]
     command = agent_command(plan, "load", *words, "--input", "128", "--output", "64")
     folder = f"{plan.paths['jobs']}/profile-load-{run.plan.deployment}"
+    command += ["--until", f"{folder}.end"]
     secret = asking_of(run, run.plan).key
     if secret:
         write_rows(run.hosts[entry.host], {"files": [_private(f"{folder}.key", secret)]})

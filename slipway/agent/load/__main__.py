@@ -1,7 +1,7 @@
 """A closed loop of streams against an OpenAI endpoint, from the command line.
 
 usage: load --url http://HOST:PORT --model NAME --streams 64 (--prompts 640 | --duration 60) [--input 128] [--output 32]
-            [--api chat|completions] [--no-stream] [--warmups N] [--rows FILE] [--seed TEXT] [--extra JSON] ...
+            [--until FILE] [--api chat|completions] [--no-stream] [--warmups N] [--rows FILE] [--seed TEXT] ...
 
 Prints progress on standard error and one JSON object on standard output: the record of the cell. Exit status 0: every
 request was answered; 3: some were not (see failed, failures, and --rows for each); 2: the endpoint cannot be used.
@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     amount = found.add_mutually_exclusive_group(required=True)
     amount.add_argument("--prompts", type=int, help="requests in all")
     amount.add_argument("--duration", type=float, metavar="SECONDS", help="begin requests for so long")
+    found.add_argument("--until", metavar="FILE", help="begin no more requests once this file is there")
     found.add_argument("--input", type=int, default=128, help="tokens of a prompt, template included")
     found.add_argument("--output", type=int, default=32, help="tokens of an answer")
     found.add_argument("--no-stream", action="store_true")
@@ -75,8 +76,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     def tick(rows: list[dict[str, Any]], tokens: int) -> bool:
         nonlocal seen, failed
         seen, failed = seen + len(rows), failed + sum(bool(row["error"]) for row in rows)
-        print(f"{time.monotonic() - began:6.1f} s  {seen} requests, {failed} failed, {tokens} tokens", file=sys.stderr)
-        return True
+        said = f"{seen} requests, {failed} failed, {tokens} tokens" if seen else f"no answer yet, {tokens} tokens"
+        print(f"{time.monotonic() - began:6.1f} s  {said}", file=sys.stderr)
+        return not (options.until and os.path.exists(options.until))
 
     return client.measure(cell, words, tick)
 

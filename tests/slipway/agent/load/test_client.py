@@ -107,6 +107,21 @@ def test_a_duration_keeps_the_streams_full_and_tells_every_loss(engine, tmp_path
     assert cell["max_concurrent_requests"] == 8
 
 
+def test_a_load_goes_on_until_a_file_is_there_and_every_request_is_answered(engine, tmp_path):
+    end = tmp_path / "end"
+    command = load_command(engine(decode_ms=20).port, "--streams", "2", "--duration", "600", "--until", str(end))
+    client = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in client.stderr:  # what the profiler's load is waited for by
+        if " requests, " in line:
+            break
+    assert client.poll() is None
+    end.touch()
+    cell = json.loads(client.communicate(timeout=60)[0])
+
+    assert (client.returncode, cell["failed"]) == (0, 0)
+    assert cell["completed"] > 0
+
+
 def test_an_endpoint_that_is_not_there_is_said_in_a_line(engine):
     rc, cell = load(1, "--prompts", "1")
 
