@@ -37,11 +37,19 @@ def _read(run: Run, plan: Plan) -> Asking:
             known=_known(settings, plan, folder) if run.answers is None else as_rows(run.answers),
             accuracy=_accuracy(settings, folder),
             reference=_reference(settings, plan),
-            key=read_secret("verify.api_key", settings.api_key, folder) if settings.api_key else "",
+            key=_key(run, settings, folder),
             ca=_certificate(settings, folder),
         )
     except (AnswerSetError, SecretsError) as error:
         raise RefusedError(f"{error}\nnothing was changed") from None
+
+
+def _key(run: Run, settings: VerifySettings, folder: Path) -> str:
+    """The key that is asked with: its own, else the router's."""
+    if settings.api_key:
+        return read_secret("verify.api_key", settings.api_key, folder)
+    place = next((host.router.api_key for host in run.deployment.hosts if host.router.api_key), None)
+    return read_secret("router.api_key", place, folder) if place else ""
 
 
 def _known(settings: VerifySettings, plan: Plan, folder: Path) -> list[Mapping[str, Any]]:

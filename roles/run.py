@@ -120,7 +120,12 @@ def inspect() -> Run:
     """The run without its demands: for playbooks that look at or remove what a plan with errors left behind."""
     with _lock:
         if not _started:
-            _started.append(_gather())
+            run = _gather()
+            _started.append(run)
+            try:
+                _unseal(run)
+            except RefusedError as error:  # who only looks need not have them
+                run.notes["sealed"] = str(error).partition("\n")[0]
     return _started[0]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from slipway.plan.model import Plan
+from slipway.plan.secrets import API_KEY
 
 
 class SecretsError(Exception):
@@ -22,10 +23,19 @@ def read_secrets(plan: Plan, folder: Path) -> dict[str, dict[str, str]]:
             try:
                 found.setdefault(instance.name, {})[name] = _checked(name, _read(name, place, folder))
             except SecretsError as error:
-                problems[str(error)] = None
+                problems[str(error).replace(f"secret_env.{API_KEY}", "api_key", 1)] = None
+    problems.update(dict.fromkeys(_other_keys(plan, found)))
     if problems:
         raise SecretsError("\n".join(problems))
     return found
+
+
+def _other_keys(plan: Plan, found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """The router sends its own key to workers."""
+    router = next((found[one.name][API_KEY] for one in plan.of("router") if API_KEY in found.get(one.name, {})), None)
+    for name, values in found.items():
+        if router is not None and values.get(API_KEY, router) != router:
+            yield f"api_key: {name} asks for another key than the router sends; both must be given the same one"
 
 
 def read_token(place: Mapping[str, str], folder: Path) -> str:

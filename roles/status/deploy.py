@@ -47,6 +47,7 @@ def _lines(run: Run, name: str) -> list[str]:
     pending = [change for change in run.changes[name] if change.role != "rollout" or change.action != "create"]
     lines = [f"{name}: {_release(run, name)}; a deploy would make {len(pending)} change(s)"]
     lines += [f"  {change}" for change in pending[:20]]
+    lines += [f"  secrets are not compared: {run.notes['sealed']}"] if "sealed" in run.notes else []
     try:
         ensure_agent(run.hosts[name], plan)
         told = _told(run, name)

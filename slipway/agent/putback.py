@@ -15,6 +15,7 @@ Standard library only, Python 3.9+.
 from __future__ import annotations
 
 import contextlib
+import glob
 import http.client
 import json
 import os
@@ -27,7 +28,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slipway.agent import audit, files, halt, job, router
-from slipway.agent.state import read_json, service_states
+from slipway.agent.state import api_key, read_json, service_states
 from slipway.agent.verify.client import get
 from slipway.agent.verify.rungs import started
 
@@ -194,7 +195,9 @@ def put_back(folder: str, request: dict[str, Any]) -> Iterator[str]:
         rung = healthy(one, before[one["name"]], config_of(folder, one))
         yield f"{one['name']} {'was started anew' if one in due else 'ran on'}, {rung}"
     for url in request["routers"]:
-        answer = router.told({"url": url, "add": list(when_healthy(request["workers"])), "timeout_s": 60})
+        key = api_key(sorted(glob.glob(os.path.join(folder, "services", "*.secret"))))
+        told = {"url": url, "add": list(when_healthy(request["workers"])), "timeout_s": 60, "key": key}
+        answer = router.told(told)
         yield f"router {url}: {answer['error'] or 'has ' + ', '.join(sorted(answer['workers']))}"
 
 

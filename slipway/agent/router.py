@@ -2,7 +2,8 @@
 
 url: the router's. remove: URLs of workers that get no new request. add: workers, each {url, worker_type,
 bootstrap_port}, and of those the router waits until they are healthy. timeout_s: for all of it. key: its API key, ''
-for none. ca: a certificate in PEM that its own is checked against; without one its own is not checked.
+for none; workers that are added are asked with it too, as smg knows no other for those that it did not begin with.
+ca: a certificate in PEM that its own is checked against; without one its own is not checked.
 Answers {"workers": {url: {"role", "healthy", "load", "bootstrap_port"}}, "error": ""}.
 
 As smg 1.13.0 was seen to behave: a removal is a job that marks the worker, sleeps drain_settle_secs (5 by default) and
@@ -32,7 +33,7 @@ class Router:
     """One router's HTTP interface, until a deadline."""
 
     def __init__(self, url: str, timeout_s: float, key: str = "", ca: Optional[str] = None) -> None:  # noqa: UP045
-        self.url, self.ca = url, ca
+        self.url, self.key, self.ca = url, key, ca
         self.head = {"Authorization": f"Bearer {key}"} if key else {}
         self.end = time.monotonic() + timeout_s
 
@@ -83,7 +84,7 @@ class Router:
         if self.workers().get(url, {}).get("status") == "draining":
             self.remove(url)
         if url not in self.workers():
-            status, said = self.call("POST", "/workers", spec)
+            status, said = self.call("POST", "/workers", {**spec, "api_key": self.key} if self.key else spec)
             if status not in (202, 409):
                 raise RouterError(f"{self.url} does not take {url}: {status} {said.get('error', said)}")
         self.wait(lambda: bool(self.workers().get(url, {}).get("is_healthy")), f"does not take {url} for healthy")

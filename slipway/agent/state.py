@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import pwd
+import re
 import shutil
 import socket
 import stat
@@ -20,13 +21,14 @@ import subprocess
 import sys
 import time
 import xmlrpc.client
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 NOTES = os.path.join(".cache", "slipway")  # below a checkpoint; no engine reads it
 SMALL = 64 * 1024 * 1024  # bytes up to which a folder is hashed on each look; beyond it sizes and stamps must do
 MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG", "SLIPWAY_SECRETS", "SLIPWAY_ROLE", "SLIPWAY_URL")
+API_KEY = re.compile(r'^SERVER_API_KEY="(.*)"$', re.MULTILINE)
 LIMITS = {"Max locked memory": "memlock", "Max open files": "nofile"}
 
 
@@ -57,7 +59,7 @@ def read_state(request: dict[str, Any]) -> dict[str, Any]:
         "listings": {path: listing(path) for path in request.get("listings", [])},
         "now": time.time(),
         "live": live_instances(request.get("deployment", "")),
-        "routers": {url: router_workers(url) for url in request.get("routers", [])},
+        "routers": {url: router_workers(url, api_key(request.get("sealed", []))) for url in request.get("routers", [])},
     }
 
 
@@ -404,12 +406,23 @@ def live_instances(deployment: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def router_workers(url: str) -> Any:
+def api_key(paths: Sequence[str]) -> str:
+    """The API key that sealed files of this host hold, as templates/environment.j2 writes it; '' without one."""
+    for path in paths:
+        with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+            found = API_KEY.search(file.read())
+            if found:
+                return re.sub(r"\\(.)", r"\1", found.group(1))
+    return ""
+
+
+def router_workers(url: str, key: str = "") -> Any:
     """URL -> role, bootstrap port, and whether the router takes it for healthy."""
     parts = urlsplit(url)
+    head = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         with contextlib.closing(http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)) as connection:
-            connection.request("GET", "/workers")
+            connection.request("GET", "/workers", headers=head)
             rows = json.loads(connection.getresponse().read())["workers"]
         return {row["url"].rstrip("/"): router_worker(row) for row in rows}
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):

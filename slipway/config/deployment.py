@@ -109,6 +109,7 @@ class WorkerSettings:
     cuda_graph_max_bs: int | None
     server_args: Mapping[str, Any]
     env: Mapping[str, str]
+    api_key: Mapping[str, str] | None
     secret_env: Mapping[str, Mapping[str, str]]
     start_budget_s: int
     drain_s: int
@@ -130,6 +131,7 @@ class RouterSettings:
     request_timeout_s: int
     server_args: Mapping[str, Any]
     env: Mapping[str, str]
+    api_key: Mapping[str, str] | None
     secret_env: Mapping[str, Mapping[str, str]]
     start_budget_s: int
     drain_s: int

@@ -56,7 +56,7 @@ def _explain(violation: Violation, merged: Merged) -> Iterator[ConfigError]:
         return
     origin = merged.origin(path)
     allowed = allowed_by(violation)
-    found = "a value that is not shown" if "secret_env" in path else show(violation.instance)
+    found = "a value that is not shown" if {"secret_env", "api_key", "token"} & set(path) else show(violation.instance)
     yield ConfigError(origin.file, origin.line, dotted(path), found, allowed, _hint(violation))
 
 

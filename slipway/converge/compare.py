@@ -209,7 +209,7 @@ def _unsealed(wanted: Wanted, state: State) -> Iterator[Change]:
     """Secrets that nobody configures any more do not stay."""
     folder, current = wanted.host.paths["services"], {file.path for file in wanted.files}
     for name in state["listings"].get(folder, []):
-        if name.endswith(".secret") and f"{folder}/{name}" not in current:
+        if name.endswith((".secret", "keyed.py")) and f"{folder}/{name}" not in current:
             yield Change(wanted.host.name, "worker", "remove", f"{folder}/{name}", "no secrets are configured for it")
 
 

@@ -84,7 +84,8 @@ def _stale(wanted: Wanted, instance: Instance, service: Mapping[str, Any]) -> Du
     config, found = wanted.configs[instance.name], service.get("config")
     if found != config:
         return "restart", f"it runs configuration {found or 'unknown'}; wanted is {config}"
-    if service.get("secrets", "") != wanted.marks.get(instance.name, ""):
+    unread = bool(instance.secrets) and instance.name not in wanted.marks
+    if not unread and service.get("secrets", "") != wanted.marks.get(instance.name, ""):
         return "restart", "its secrets are others than the configured ones"
     user = service.get("user", wanted.host.user)
     return None if user == wanted.host.user else ("restart", f"it runs as user {user}; must be {wanted.host.user}")

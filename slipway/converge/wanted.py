@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slipway.plan.model import HostPlan, Instance, Plan
-from slipway.plan.paths import instance_tmp
+from slipway.plan.paths import instance_tmp, key_adder
+from slipway.plan.secrets import API_KEY
 from slipway.render import render
 from slipway.services import Manager, manager_of
 from slipway.services.interface import RenderedFile
@@ -28,7 +29,8 @@ class Wanted:
     """What one host must hold.
 
     By instance: configs, the hash of everything its process reads at start; reads, the files that it reads; writes,
-    the folders that it works in; marks, which tell one set of secrets from another and lie nowhere but beside them.
+    the folders that it works in; marks, which tell one set of secrets from another and lie nowhere but beside them:
+    none where nobody read the secrets.
     """
 
     host: HostPlan
@@ -54,17 +56,19 @@ def wanted_on(plan: Plan, name: str, secrets: Secrets | None = None) -> Wanted:
     files: list[RenderedFile] = [*manager.host_files(instances), *manager.check_files()] if instances else []
     configs, reads, marks = {}, {}, {}
     for instance in instances:
-        own = manager.instance_files(instance)
+        own = [*manager.instance_files(instance), *_key_adder(host, instance)]
         configs[instance.name] = _hash(instance, own)
         own = [*own, _environment(plan, manager, instance, configs[instance.name])]
-        if instance.secrets:
-            values = (secrets or {}).get(instance.name, {})
+        if instance.secrets and secrets is None:
+            own.append(RenderedFile(manager.secrets_path(instance.name), "", "600", "", _role(instance), sealed=True))
+        elif instance.secrets and secrets is not None:
+            values = secrets.get(instance.name, {})
             marks[instance.name] = secrets_mark(values)
             own.append(_sealed(plan, manager, instance, {**values, "SLIPWAY_SECRETS": marks[instance.name]}))
         reads[instance.name] = tuple(file.path for file in own)
         files += own
     owner = "root" if host.manager == "systemd" else host.user
-    owned = tuple(replace(file, user=owner) for file in files)
+    owned = tuple(replace(file, user=owner) for file in {file.path: file for file in files}.values())
     writes = {one.name: _writes(plan, host, one) for one in instances}
     return Wanted(host, manager, _folders(plan, host, owner), owned, configs, reads, writes, marks)
 
@@ -84,6 +88,14 @@ def secrets_mark(values: Mapping[str, str]) -> str:
 def _sealed(plan: Plan, manager: Manager, instance: Instance, values: Mapping[str, str]) -> RenderedFile:
     text = render("environment.j2", instance=instance, deployment=plan.deployment, env=values)
     return RenderedFile(manager.secrets_path(instance.name), text, "600", "", _role(instance), sealed=True)
+
+
+def _key_adder(host: HostPlan, instance: Instance) -> list[RenderedFile]:
+    """One file for all instances of the host that have an API key."""
+    if API_KEY not in instance.secrets:
+        return []
+    text = render("keyed.py.j2", variable=API_KEY)
+    return [RenderedFile(key_adder(host.paths), text, "644", "", _role(instance))]
 
 
 def _role(instance: Instance) -> str:

@@ -163,10 +163,19 @@ def router_env(settings: RouterSettings, cache: str) -> dict[str, str]:
     }
 
 
+def keyed(program: tuple[str, ...], adder: str) -> tuple[str, ...]:
+    """The program behind `adder`, the file that gives it its API key (templates/keyed.py.j2); both without `-m`."""
+    return (program[0], adder, *(word for word in program[1:] if word != "-m"))
+
+
 def router_argv(
-    python: str, settings: RouterSettings, prefill: list[tuple[str, int]], decode: list[str], unified: list[str]
+    program: tuple[str, ...],
+    settings: RouterSettings,
+    prefill: list[tuple[str, int]],
+    decode: list[str],
+    unified: list[str],
 ) -> tuple[str, ...]:
-    """The router's command line. prefill: (URL, bootstrap port) each; decode, unified: URLs."""
+    """The router's command line. program: how it begins. prefill: (URL, bootstrap port) each; decode, unified: URLs."""
     workers = [item for url, port in prefill for item in ("--prefill", url, str(port))]
     workers += [item for url in decode for item in ("--decode", url)]
     mode = ["--pd-disaggregation", *workers] if prefill or decode else ["--worker-urls", *unified]
@@ -186,7 +195,7 @@ def router_argv(
     paired = bool(prefill or decode)
     breaker = not paired if settings.circuit_breaker is None else settings.circuit_breaker
     flags += [] if breaker else ["--disable-circuit-breaker"]
-    return (python, "-m", "smg.launch_router", *mode, *flags, *_router_extra(settings.server_args))
+    return (*program, *mode, *flags, *_router_extra(settings.server_args))
 
 
 def _router_extra(arguments: Mapping[str, Any]) -> list[str]:

@@ -42,6 +42,11 @@ def host_paths(root: str, deployment: str) -> dict[str, str]:
     }
 
 
+def key_adder(paths: Mapping[str, str]) -> str:
+    """The file that gives a program its API key, so that it is in no command line."""
+    return f"{paths['services']}/keyed.py"
+
+
 def instance_tmp(paths: Mapping[str, str], deployment: str, instance: str) -> str:
     """An instance's TMPDIR. Short, as the engine's sockets lie in it and a socket's path has 107 characters."""
     return f"{paths['tmp']}/{deployment}-{instance}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.builds.recipe import Recipe
+from slipway.builds.recipe import Recipe, find_recipe, recipes
 from slipway.config.deployment import HostSettings
 from slipway.finding import Finding
 
@@ -13,10 +13,11 @@ from .facts import HostFacts, Interpreter
 
 def host_findings(host: HostSettings, facts: HostFacts, recipe: Recipe | None) -> list[Finding]:
     """What stands in the way on this host; a host that was not asked gets one note."""
+    found = _router(host)
     if not facts.known:
         text = "planned without asking the host: paths, Python and service manager are assumed"
-        return [Finding("host-not-asked", "note", host.name, text, "make dry asks the hosts")]
-    found = _python(host, facts, recipe)
+        return [*found, Finding("host-not-asked", "note", host.name, text, "make dry asks the hosts")]
+    found += _python(host, facts, recipe)
     if host.workers and host.engine.kind == "sglang":
         found += _recipe(host, recipe) + _libraries(host, facts, recipe)
     return found
@@ -54,6 +55,16 @@ def _recipe(host: HostSettings, recipe: Recipe | None) -> list[Finding]:
     fix = "use engine.version 0.5.13 with device cpu, or device cuda"
     source = "CPU kernels of later releases ship in no wheel (docs/reference/cpu-engine.md)"
     return [Finding("recipe-unknown", "error", host.name, text, fix, source)]
+
+
+def _router(host: HostSettings) -> list[Finding]:
+    """Routers have recipes by release; the older package, sglang-router, has none."""
+    if "router" not in host.roles or find_recipe({"kind": "router", "version": host.router.version}):
+        return []
+    known = ", ".join(recipe.match["version"] for recipe in recipes() if recipe.match["kind"] == "router")
+    text = f"no build recipe for router.version {host.router.version}: it is a release of the smg package"
+    fix = f"use {known}; the older sglang-router (0.3.2 and before) is not installed here, smg took its place"
+    return [Finding("router-unknown", "error", host.name, text, fix, "builds/recipes.yml; sglang.md F")]
 
 
 def _libraries(host: HostSettings, facts: HostFacts, recipe: Recipe | None) -> list[Finding]:

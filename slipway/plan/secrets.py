@@ -9,6 +9,8 @@ from slipway.config.deployment import Deployment
 
 from .model import Instance, Plan
 
+API_KEY = "SERVER_API_KEY"  # by this variable templates/keyed.py.j2 is given it
+
 
 def with_secrets(plan: Plan, deployment: Deployment) -> Plan:
     """`plan` with each instance's secrets: variable -> where the controller finds its value."""
@@ -18,4 +20,5 @@ def with_secrets(plan: Plan, deployment: Deployment) -> Plan:
 
 def _of(instance: Instance, deployment: Deployment) -> Mapping[str, Mapping[str, str]]:
     host = deployment.host(instance.host)
-    return host.router.secret_env if instance.role == "router" else host.workers[instance.role].secret_env
+    settings = host.router if instance.role == "router" else host.workers[instance.role]
+    return {**settings.secret_env, **({API_KEY: settings.api_key} if settings.api_key else {})}

@@ -9,7 +9,7 @@ from slipway.config.errors import nearest
 from slipway.finding import Finding
 
 # Errors without whose cure the plan is not complete: what would start is not what was asked for.
-STRUCTURAL = ("topology", "model-folder", "recipe-unknown", "placement.", "flag-", "waive-")
+STRUCTURAL = ("topology", "model-folder", "recipe-unknown", "router-unknown", "placement.", "flag-", "waive-")
 
 
 def apply_waivers(findings: Iterable[Finding], waive: Mapping[str, str], known: Collection[str]) -> tuple[Finding, ...]:

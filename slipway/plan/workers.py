@@ -15,7 +15,7 @@ from .decide import Decided
 from .flags import clean_exit, spell
 from .hosts import build_of
 from .model import HostPlan, Instance
-from .paths import instance_tmp
+from .paths import instance_tmp, key_adder
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def _instance(rank: Rank, deployment: str) -> Instance:
     settings, host = rank.decided.kind.settings, rank.host
     build = host.simulator or build_of(host, "sglang")
     own = _own_settings(rank)
-    argv = (*_program(host, build), *spell(rank.decided.known, own), *rank.decided.flags)
+    argv = (*_program(host, build, settings.api_key is not None), *spell(rank.decided.known, own), *rank.decided.flags)
     cache, tmp = f"{host.paths['cache']}/{build}", instance_tmp(host.paths, deployment, rank.name)
     programs, ports = _programs(host, build), _served(rank)
     env = arguments.worker_env(settings, rank.decided.env, host.address, cache, tmp, rank.node.gpus, programs)
@@ -77,11 +77,11 @@ def _served(rank: Rank) -> dict[str, int]:
     return {use: getattr(rank.ports, use) or 0 for use in uses}
 
 
-def _program(host: HostPlan, build: str) -> tuple[str, ...]:
+def _program(host: HostPlan, build: str, has_key: bool) -> tuple[str, ...]:
     home = f"{host.paths['engines']}/{build}"
-    if host.simulator:
-        return (host.python, f"{home}/agent.pyz", "simulator")
-    return (f"{home}/venv/bin/python", "-m", "sglang.launch_server")
+    engine = (f"{home}/venv/bin/python", "-m", "sglang.launch_server")
+    program = (host.python, f"{home}/agent.pyz", "simulator") if host.simulator else engine
+    return arguments.keyed(program, key_adder(host.paths)) if has_key else program
 
 
 def _programs(host: HostPlan, build: str) -> list[str]:
@@ -130,8 +130,9 @@ def router_instance(
     """The router, wired to every worker that serves."""
     build, router = build_of(host, "router"), settings.router
     of = {role: [w for w in workers if w.role == role and w.serves] for role in ("prefill", "decode", "unified")}
+    program = (f"{host.paths['engines']}/{build}/venv/bin/python", "-m", "smg.launch_router")
     argv = arguments.router_argv(
-        f"{host.paths['engines']}/{build}/venv/bin/python",
+        arguments.keyed(program, key_adder(host.paths)) if router.api_key else program,
         router,
         [(worker.serves_at, worker.ports["bootstrap"]) for worker in of["prefill"]],
         [worker.serves_at for worker in of["decode"]],

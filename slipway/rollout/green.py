@@ -103,7 +103,7 @@ def _router(plan: Plan, workers: Mapping[str, Instance], settings: RouterSetting
     serving = [workers.get(one.name, one) for one in plan.serving("prefill", "decode", "unified")]
     of = {role: [one for one in serving if one.role == role] for role in ("prefill", "decode", "unified")}
     argv = router_argv(
-        first.argv[0],
+        first.argv[: first.argv.index("smg.launch_router") + 1],
         replace(settings, port=port, metrics_port=port + 1),
         [(one.serves_at, one.ports["bootstrap"]) for one in of["prefill"]],
         [one.serves_at for one in of["decode"]],

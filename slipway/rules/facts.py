@@ -436,8 +436,20 @@ def _in_place(worker: Worker) -> bool | None:
     return None if planned is None else planned.files is None
 
 
+def _asks_for_key(worker: Worker) -> bool:
+    settings = worker.entry.settings
+    return settings.api_key is not None or _given(worker, "api_key") is not None
+
+
+def _router_has_key(whole: Whole) -> bool | None:
+    if whole.router is None:
+        return None
+    return whole.router.router.api_key is not None or _router_flag(whole, "api_key") is not None
+
+
 def _key_in_arguments(worker: Worker) -> bool:
-    return any(_given(worker, name) is not None for name in ("api_key", "admin_api_key"))
+    routers = _router_flag(worker.whole, "api_key") is not None
+    return routers or any(_given(worker, name) is not None for name in ("api_key", "admin_api_key"))
 
 
 def _secret_in_env(worker: Worker) -> str | None:
@@ -506,11 +518,13 @@ WORKER: Mapping[str, Callable[[Worker], Any]] = {
     "longest_request": _longest_request,
     "longest_reserved": _longest_reserved,
     "batch_a_rank": _batch_a_rank,
+    "asks_for_key": _asks_for_key,
     "key_in_arguments": _key_in_arguments,
     "secret_in_env": _secret_in_env,
 }
 
 WHOLE: Mapping[str, Callable[[Whole], Any]] = {
+    "router_has_key": _router_has_key,
     "hosts": lambda whole: len(whole.evidence.deployment.hosts),
     "worker_hosts": lambda whole: len({entry.instance.host for entry in whole.evidence.instances}),
     "release": lambda whole: whole.workers[0].entry.release if whole.workers else None,

@@ -29,7 +29,7 @@ ROUTER_LIMITS = Limits(memlock="", nofile="1048576")  # it locks no memory
 class RenderedFile:
     """A text that lies on a host. role: whose file it is. mode: octal, as ls never shows it.
 
-    sealed: it holds secrets, so its text is never shown and never read back.
+    sealed: it holds secrets, so its text is never shown and never read back; empty when nobody read the secrets.
     """
 
     path: str
@@ -40,7 +40,9 @@ class RenderedFile:
     sealed: bool = False
 
     def differs(self, found: Mapping[str, Any]) -> bool:
-        """Whether what a state probe found at the path has another content."""
+        """Whether what a state probe found at the path has another content; never of secrets that nobody read."""
+        if self.sealed and not self.text:
+            return False
         return bool(found.get("sha256") != hashlib.sha256(self.text.encode()).hexdigest())
 
 

@@ -34,6 +34,11 @@ CASES = {
         {"group_vars/router.yml": "router:\n  version: 1.13\n"},
         'group_vars/router.yml:2: router.version: got 1.13; must be text\n    hint: put quotes around it: "1.13"',
     ),
+    "a key where its place is expected": (
+        {"group_vars/router.yml": "router:\n  api_key: sk-4711\n"},
+        "group_vars/router.yml:2: router.api_key: got a value that is not shown; must be a mapping or null\n"
+        "    hint: Where the controller finds the API key that the router asks clients for, and sends to workers",
+    ),
     "out of range": (
         {"group_vars/router.yml": "\n\nrouter:\n  port: 70000\n"},
         "group_vars/router.yml:4: router.port: got 70000; must be at most 65535\n    hint: Port for clients",

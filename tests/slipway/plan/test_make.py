@@ -46,6 +46,15 @@ def test_a_deployment_needs_both_roles(tmp_path):
     assert "topology" in rules(plan, "error")
 
 
+def test_a_router_of_the_older_package_is_refused_with_what_took_its_place(tmp_path):
+    plan = planned(tmp_path, ONE_HOST, {**campaign("0.5.18"), "router": {"version": "0.3.2"}})
+
+    (told,) = [finding for finding in plan.findings if finding.rule == "router-unknown"]
+    assert told.severity == "error"
+    assert told.message == "no build recipe for router.version 0.3.2: it is a release of the smg package"
+    assert told.fix.startswith("use 1.13.0; the older sglang-router (0.3.2 and before) is not installed here")
+
+
 def test_a_waiver_reaches_the_plan_and_its_typo_is_told(tmp_path):
     settings = {**campaign("0.5.18"), "waive": {"known-bad": "all-reduce was measured", "known-bat": "all-reduce too"}}
     plan = planned(tmp_path, ONE_HOST, settings)

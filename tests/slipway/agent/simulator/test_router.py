@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from slipway.agent import in_hand, router
+from slipway.agent.state import router_workers
 
 from .conftest import Pair, Start
 from .harness import SENTENCE, SENTENCE_ANSWER, ask, chat, free_port
@@ -21,13 +22,29 @@ SMG = os.environ.get("SLIPWAY_TEST_SMG", "")
 pytestmark = pytest.mark.skipif(not SMG, reason="SLIPWAY_TEST_SMG does not name an smg 1.13.0 executable")
 QUICK = ["--worker-startup-check-interval", "1", "--health-check-interval-secs", "1", "--health-failure-threshold", "2"]
 
+KEY = "k3y-of-all"
+
 Cluster = tuple[int, Pair]
 
 
 @pytest.fixture
 def cluster(start_pair: Callable[..., Pair], tmp_path: Path) -> Iterator[Cluster]:
     """A pair and its router: (router's port, pair)."""
-    pair = start_pair()
+    yield from routed(start_pair(), tmp_path)
+
+
+@pytest.fixture
+def keyed(start: Start, tmp_path: Path) -> Iterator[Cluster]:
+    """As a cluster, of which all ask for an API key."""
+    bootstrap = free_port()
+    where = ("--disaggregation-bootstrap-port", str(bootstrap), "--api-key", KEY)
+    prefill = start("--disaggregation-mode", "prefill", *where)
+    decode = start("--disaggregation-mode", "decode", *where)
+    yield from routed((prefill, decode, bootstrap), tmp_path, "--api-key", KEY)
+
+
+def routed(pair: Pair, tmp_path: Path, *flags: str) -> Iterator[Cluster]:
+    """The real router in front of a pair."""
     prefill, decode, bootstrap = pair
     port, metrics = free_port(), free_port()
     workers = ["--prefill", f"http://127.0.0.1:{prefill.port}", str(bootstrap)]
@@ -35,7 +52,7 @@ def cluster(start_pair: Callable[..., Pair], tmp_path: Path) -> Iterator[Cluster
     listen = ["--host", "127.0.0.1", "--port", str(port)]
     listen += ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(metrics)]
     with (tmp_path / "smg.log").open("wb") as sink:
-        command = [SMG, "launch", "--pd-disaggregation", *workers, *listen, *QUICK]
+        command = [SMG, "launch", "--pd-disaggregation", *workers, *listen, *QUICK, *flags]
         router = subprocess.Popen(command, stdout=sink, stderr=sink)
     until(lambda: ask(port, "/readiness").status == 200)
     yield port, pair
@@ -107,6 +124,18 @@ def test_a_worker_leaves_and_comes_back_and_what_it_has_in_hand_is_answered(clus
     assert in_hand.running(other["url"]) == 0
     assert answers(port)
     assert url in told(port)
+
+
+def test_a_worker_that_asks_for_a_key_comes_back(keyed: Cluster) -> None:
+    port, (_, decode, _) = keyed
+    url = f"http://127.0.0.1:{decode.port}"
+    assert "401" in router.told({"url": f"http://127.0.0.1:{port}", "timeout_s": 1})["error"]
+    assert url not in told(port, remove=[url], key=KEY)
+
+    assert told(port, add=[{"url": url, "worker_type": "decode"}], key=KEY)[url]["healthy"]
+
+    assert router_workers(f"http://127.0.0.1:{port}") is None
+    assert router_workers(f"http://127.0.0.1:{port}", KEY)[url]["healthy"]
 
 
 def test_a_removal_that_still_sleeps_does_not_take_the_returned_worker(cluster: Cluster) -> None:
