@@ -74,7 +74,7 @@ def watch(
     while pending:
         for job in list(pending):
             status = _status(host, plan, job)
-            if status["last"] != said[job.name]:
+            if status["last"] != said[job.name] and not status["last"].endswith("}"):  # its result, for us to read
                 said[job.name] = status["last"]
                 logger.info(f"{host.print_prefix}{job.name}: {status['seconds']:.0f} s, {status['last'][:140]}")
             if status["state"] != "running":

@@ -12,6 +12,7 @@ from slipway.finding import Finding
 from slipway.knowledge.backends import Choice
 from slipway.memory import MemoryPlan
 from slipway.plan.model import Decision, HostPlan, Instance, Plan
+from slipway.plan.secrets import API_KEY
 
 MOST_ROWS = 16  # of a table; a plan is read in a minute, --full has every row
 BAR = 40  # characters
@@ -228,4 +229,14 @@ def _curl(plan: Plan, router: Instance, question: str) -> str:
     served = next((host.checkpoint.served_name for host in plan.hosts if host.checkpoint), "")
     message = {"role": "user", "content": question or "Say hello."}
     body = json.dumps({"model": served, "temperature": 0, "messages": [message]})
-    return f"curl -s {router.serves_at}/v1/chat/completions -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+    head = f"-H 'Content-Type: application/json'{_key_head(router)}"
+    return f"curl -s {router.serves_at}/v1/chat/completions {head} -d {shlex.quote(body)}"
+
+
+def _key_head(router: Instance) -> str:
+    """The shell finds the API key where the controller does, so it is not printed."""
+    place = router.secrets.get(API_KEY, {})
+    if not place:
+        return ""
+    found = f"${place['env']}" if "env" in place else f"$(cat {shlex.quote(place['file'])})"
+    return f' -H "Authorization: Bearer {found}"'

@@ -14,6 +14,7 @@ from slipway.front import open_inventory, project_root
 from slipway.plan.model import to_json
 from slipway.plan.secrets import API_KEY
 from slipway.render import render
+from slipway.report import summary_lines
 
 KEY = "k3y-of-keyed"
 # As the engine does: prints its arguments by the logger, logs like uvicorn by arguments, and starts children anew.
@@ -96,3 +97,14 @@ def test_the_agent_of_a_host_finds_the_key_in_its_sealed_files(tmp_path):
 
     assert api_key(paths) == 'a"b\\c$d`e'
     assert api_key(paths[:2]) == ""
+
+
+@pytest.mark.parametrize(("place", "shown"), [({"env": "X"}, "$X"), ({"file": "/k y"}, "$(cat '/k y')"), (None, "")])
+def test_what_is_printed_to_try_has_the_place_of_the_key(place, shown):
+    data = {"engine.kind": "simulator", "router.api_key": place}
+    plan = open_inventory(project_root() / "inventory.py", data).plan({})
+
+    (curl,) = [line for line in summary_lines(plan, "", "", "make destroy") if "curl" in line]
+
+    assert ("Authorization" in curl) == bool(shown)
+    assert (f'-H "Authorization: Bearer {shown}"' in curl) == bool(shown)
