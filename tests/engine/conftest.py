@@ -20,11 +20,13 @@ def engine_site():
     root = Path(tempfile.mkdtemp(prefix="slw-", dir="/var/tmp"))
     site = Site("cpu", root, 22000)
     site.shared_before = shared_memory()
-    site.first = site.deploy()
-    yield site
-    gone = site.destroy()
-    left = root.exists()
-    shutil.rmtree(root, ignore_errors=True)
+    try:
+        site.first = site.run("-y", "deploy.py", timeout=1800)  # a busy machine builds and loads for long
+        yield site
+    finally:  # nothing stays when the deploy does not end either
+        gone = site.destroy()
+        left = root.exists()
+        shutil.rmtree(root, ignore_errors=True)
     assert gone.rc == 0, gone.out
     assert not left
     assert site.pids() == {}
