@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.bench.errors import BenchError
-from slipway.config.deployment import BenchSettings
+from slipway.config.deployment import BenchSettings, thawed
 from slipway.config.errors import nearest
 from slipway.knowledge import gates
 from slipway.plan.model import Plan
@@ -37,7 +37,7 @@ def sweep_request(plan: Plan, settings: BenchSettings, label: str, tokenizer: st
         "workers": [{"name": one.name, "role": one.role, "url": one.serves_at} for one in plan.serving(*WORKERS)],
         "insecure": False,
         "ready_s": READY_S,
-        **{name: _thawed(getattr(settings, name)) for name in _AS_CONFIGURED},
+        **{name: thawed(getattr(settings, name)) for name in _AS_CONFIGURED},
     }
 
 
@@ -125,10 +125,3 @@ def gpu_counts(plan: Plan) -> dict[str, int]:
     gpus = {role: {(one.host, gpu) for one in plan.of(role) for gpu in one.gpus} for role in WORKERS}
     prefill, decode = gpus["prefill"] | gpus["unified"], gpus["decode"] | gpus["unified"]
     return {"all": len(prefill | decode), "prefill": len(prefill), "decode": len(decode)}
-
-
-def _thawed(value: Any) -> Any:
-    """Frozen configuration as plain JSON data."""
-    if isinstance(value, Mapping):
-        return {key: _thawed(item) for key, item in value.items()}
-    return [_thawed(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -244,6 +244,13 @@ def freeze(value: Any) -> Any:
     return tuple(freeze(item) for item in value) if isinstance(value, list) else value
 
 
+def thawed(value: Any) -> Any:
+    """Frozen configuration as plain JSON data."""
+    if isinstance(value, Mapping):
+        return {key: thawed(item) for key, item in value.items()}
+    return [thawed(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def typed(cls: type[T], data: Mapping[str, Any]) -> T:
     """Build dataclass `cls` from validated `data`, which must hold every field."""
     names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]

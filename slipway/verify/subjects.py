@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slipway.config.deployment import RouterSettings, VerifySettings
+from slipway.config.deployment import RouterSettings, VerifySettings, thawed
 from slipway.converge.wanted import Wanted
 from slipway.knowledge.flags import FlagError, FlagList
 from slipway.plan.model import Instance, Plan
@@ -213,7 +213,7 @@ def _asked(asking: Asking, settle: int) -> dict[str, Any]:
         "accuracy": dict(asking.accuracy) if asking.accuracy else None,
         "reference": dict(asking.reference) if asking.reference else None,
         "truncates": any("--allow-auto-truncate" in one.argv for one in plan.serving(*WORKERS)),
-        "fields": dict(settings.request_fields),
+        "fields": thawed(settings.request_fields),
         **{name: getattr(settings, name) for name in SIZES},
     }
 

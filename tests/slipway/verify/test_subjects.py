@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +25,12 @@ from slipway.verify.subjects import (
 )
 from tests.slipway.plan.site import ONE_HOST, campaign, opened
 
+FIELDS = {"chat_template_kwargs": {"enable_thinking": False}, "stop_token_ids": [1, 2]}
+
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Any]:
-    verify = {"rungs": {"burst": "skip", "repeats": "warn"}, "limits_s": {"pairs": 7}}
+    verify = {"rungs": {"burst": "skip", "repeats": "warn"}, "limits_s": {"pairs": 7}, "request_fields": FIELDS}
     site = opened(tmp_path_factory.mktemp("site"), ONE_HOST, {**campaign("0.5.20"), "verify": verify})
     return site.plan({}), site.deployment
 
@@ -116,3 +119,10 @@ def test_after_the_load_it_must_be_the_same_process(planned: tuple[Plan, Any]) -
     decode = instance(plan, "decode")
     subject = again_subject(asking(planned), wanted_on(plan, decode.host), decode, 42)
     assert (subject["rungs"], subject["expected_pid"]) == (["still-there"], 42)
+
+
+def test_fields_of_any_depth_reach_the_host(planned: tuple[Plan, Any]) -> None:
+    wanted = wanted_on(planned[0], "gpu1")
+    subject = router_subject(asking(planned), wanted, instance(planned[0], "router"), planned[1].hosts[0].router)
+
+    assert json.loads(json.dumps(subject))["fields"] == FIELDS
