@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,19 +66,20 @@ def transfers(url: str, folder: Path, runs: int) -> None:
     commit = client.commit("main")
     files = client.files(commit)
     size = sum(size for size, _ in files.values())
-    ours, theirs, hashed = [], [], []
+    rows: dict[str, list[tuple[float, float]]] = {"curl": [], "sha256sum": [], "fetch": []}
     for _ in range(runs):
-        theirs.append(timed(lambda: curl(url, commit, files, folder / "curl")))
-        hashed.append(timed(lambda: sha256sum(folder / "curl")))
+        rows["curl"].append(cpu(lambda: curl(url, commit, files, folder / "curl")))
+        rows["sha256sum"].append(cpu(lambda: sha256sum(folder / "curl")))
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-        ours.append(timed(lambda: fetch(url, commit, files, folder)))
+        rows["fetch"].append(cpu(lambda: fetch(url, commit, files, folder)))
     print(f"{size / 1e9:.2f} GB in {len(files)} files, {runs} runs, medians; {os.cpu_count()} cores")
-    middle = statistics.median
-    told("curl", middle(theirs), size)
-    told("curl, then sha256sum", middle([a + b for a, b in zip(theirs, hashed, strict=True)]), size)
-    told("fetch, every byte proven", middle(ours), size)
+    (theirs, spent), (ours, own) = (zip(*rows[name], strict=True) for name in ("curl", "fetch"))
+    both = [a + b for a, (b, _) in zip(theirs, rows["sha256sum"], strict=True)]
+    told("curl", theirs, size, spent)
+    told("curl, then sha256sum", both, size)
+    told("fetch, every byte proven", ours, size, own)
     ratio("fetch / curl", theirs, ours, "proof included in fetch, not in curl")
-    ratio("fetch / (curl + sha256sum)", [a + b for a, b in zip(theirs, hashed, strict=True)], ours)
+    ratio("fetch / (curl + sha256sum)", both, ours)
 
 
 def fetched(url: str, folder: Path) -> None:
@@ -87,7 +89,7 @@ def fetched(url: str, folder: Path) -> None:
     fetch(url, commit, client.files(commit), folder)
 
 
-def ratio(name: str, theirs: list[float], ours: list[float], note: str = "") -> None:
+def ratio(name: str, theirs: Sequence[float], ours: Sequence[float], note: str = "") -> None:
     """Pair by pair, as throughput: above 1 we are faster."""
     pairs = sorted(a / b for a, b in zip(theirs, ours, strict=True))
     spread = f"{pairs[0]:.2f} to {pairs[-1]:.2f}"
@@ -100,8 +102,10 @@ def timed(call: object) -> float:
     return time.monotonic() - began
 
 
-def told(name: str, seconds: float, size: int) -> None:
-    print(f"{name + ':':28} {seconds:.2f} s, {size / seconds / 1e6:.0f} MB/s")
+def told(name: str, seconds: Sequence[float], size: int, spent: Sequence[float] = ()) -> None:
+    middle = statistics.median(seconds)
+    own = f", {statistics.median(spent):.2f} s of CPU" if spent else ""
+    print(f"{name + ':':28} {middle:.2f} s, {size / middle / 1e6:.0f} MB/s{own}")
 
 
 def curl(url: str, commit: str, files: dict, target: Path) -> None:
@@ -109,7 +113,7 @@ def curl(url: str, commit: str, files: dict, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     lines = [f'url = "{url}/{REPO}/resolve/{commit}/{name}"\noutput = "{target / name}"' for name in files]
-    words = ["curl", "-sSfL", "--parallel", "--parallel-max", str(SIDE_BY_SIDE), "-K", "-"]
+    words = ["curl", "-sSfL", "--no-progress-meter", "--parallel", "--parallel-max", str(SIDE_BY_SIDE), "-K", "-"]
     subprocess.run(words, input="\n".join(lines), text=True, check=True)
 
 

@@ -141,13 +141,8 @@ def measure(bench: Bench, ways: list[str], runs: int) -> dict[str, list[tuple[fl
     """Seconds, and copies that left the Hub, by way."""
     calls = {"one": lambda: bench.fetch(["h1"]), "each": lambda: bench.fetch(list(HOSTS)),
              "share": lambda: bench.fetch(list(HOSTS), True)}  # fmt: skip
-    there = []
-    for way in ways:
-        call, tools = WAYS.get(way, (None, ()))
-        missing = [tool for tool in tools if not shutil.which(tool)]
-        calls |= {way: lambda call=call: call(bench)} if call else {}
-        there += [] if missing else [way]
-        print(f"{way}: left out, {missing[0]} is missing") if missing else None
+    calls |= {way: lambda call=call: call(bench) for way, (call, _) in WAYS.items()}
+    there = [way for way in ways if not lacking(way)]
     found: dict[str, list[tuple[float, float]]] = {way: [] for way in there}
     for _ in range(runs):
         for way in there:
@@ -157,6 +152,14 @@ def measure(bench: Bench, ways: list[str], runs: int) -> dict[str, list[tuple[fl
             calls[way]()
             found[way].append((time.monotonic() - began, (left(bench.links) - before) / bench.size))
     return found
+
+
+def lacking(way: str) -> str:
+    """The tool that a way needs and this machine has not, which is said."""
+    tools = WAYS[way][1] if way in WAYS else ()
+    tool = next((tool for tool in tools if not shutil.which(tool)), "")
+    print(f"{way}: left out, {tool} is missing") if tool else None
+    return tool
 
 
 def report(bench: Bench, found: dict[str, list[tuple[float, float]]], given: argparse.Namespace) -> None:
