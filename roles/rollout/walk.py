@@ -23,7 +23,7 @@ from slipway.rollout import Step, only_green
 
 def walk_steps(run: Run) -> list[Row]:
     """Make what runs what the run's plan says, and prove it; the rows of the whole ladder. Raises RemoteError."""
-    reread(run, run.wanted)
+    _read_definitions(run)
     pending, found = rollout_changes(run), steps_of(run)
     walk = Walk(run)
     for change in pending:
@@ -37,6 +37,15 @@ def walk_steps(run: Run) -> list[Row]:
     reread(run, run.wanted)
     print_limits(run, walk.services)
     return rows
+
+
+def _read_definitions(run: Run) -> None:
+    """Managers read what was written, and only then we look: a dead process that they start meanwhile is as planned."""
+    reread(run, run.wanted)
+    names = {change.host for change in rollout_changes(run)}
+    for name in names:
+        Services(run, name).ready()
+    reread(run, names)
 
 
 def unsettled(run: Run) -> list[Instance]:

@@ -27,7 +27,8 @@ from urllib.parse import urlsplit
 
 NOTES = os.path.join(".cache", "slipway")  # below a checkpoint; no engine reads it
 SMALL = 64 * 1024 * 1024  # bytes up to which a folder is hashed on each look; beyond it sizes and stamps must do
-MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG", "SLIPWAY_SECRETS", "SLIPWAY_ROLE", "SLIPWAY_URL")
+MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG", "SLIPWAY_UNIT", "SLIPWAY_SECRETS", "SLIPWAY_ROLE",
+         "SLIPWAY_URL")  # fmt: skip
 API_KEY = re.compile(r'^SERVER_API_KEY="(.*)"$', re.MULTILINE)
 LIMITS = {"Max locked memory": "memlock", "Max open files": "nofile"}
 
@@ -393,7 +394,11 @@ def process_marks(pid: int) -> dict[str, str]:
     except OSError:
         return {}
     pairs = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-    return {mark[len("SLIPWAY_") :].lower(): pairs[mark] for mark in MARKS if mark in pairs}
+    marks = {mark[len("SLIPWAY_") :].lower(): pairs[mark] for mark in MARKS if mark in pairs}
+    unit = marks.pop("unit", marks.get("config"))
+    if unit != marks.get("config"):  # started while its files were being written: neither the one nor the other
+        marks["config"] = f"{marks.get('config', 'unknown')} in the unit of {unit}"
+    return marks
 
 
 def live_instances(deployment: str) -> dict[str, dict[str, str]]:

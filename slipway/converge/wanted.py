@@ -56,9 +56,9 @@ def wanted_on(plan: Plan, name: str, secrets: Secrets | None = None) -> Wanted:
     files: list[RenderedFile] = [*manager.host_files(instances), *manager.check_files()] if instances else []
     configs, reads, marks = {}, {}, {}
     for instance in instances:
-        own = [*manager.instance_files(instance), *_key_adder(host, instance)]
-        configs[instance.name] = _hash(instance, own)
-        own = [*own, _environment(plan, manager, instance, configs[instance.name])]
+        more = _key_adder(host, instance)
+        config = configs[instance.name] = _hash(instance, [*manager.instance_files(instance), *more])
+        own = [*manager.instance_files(instance, config), *more, _environment(plan, manager, instance, config)]
         if instance.secrets and secrets is None:
             own.append(RenderedFile(manager.secrets_path(instance.name), "", "600", "", _role(instance), sealed=True))
         elif instance.secrets and secrets is not None:

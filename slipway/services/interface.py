@@ -69,8 +69,8 @@ class Manager(ABC):
         """Name of an instance's definition in `folder`."""
 
     @abstractmethod
-    def instance_files(self, instance: Instance) -> list[RenderedFile]:
-        """The definition and what it reads, without the environment."""
+    def instance_files(self, instance: Instance, config: str = "") -> list[RenderedFile]:
+        """The definition and what it reads, without the environment. config: what the definition says of itself."""
 
     @abstractmethod
     def host_files(self, instances: tuple[Instance, ...]) -> list[RenderedFile]:

@@ -45,7 +45,7 @@ class Supervisor(Manager):
         """The script that loads the environment and becomes the process."""
         return f"{self.host.paths['services']}/{instance}.run"
 
-    def instance_files(self, instance: Instance) -> list[RenderedFile]:
+    def instance_files(self, instance: Instance, config: str = "") -> list[RenderedFile]:  # noqa: ARG002 - read with each start
         """The program and its start script."""
         role = "router" if instance.role == "router" else "worker"
         program = f"{self.folder}/{self.file_name(instance.name)}"

@@ -48,11 +48,12 @@ class Systemd(Manager):
         """As the unit."""
         return self.service(instance)
 
-    def instance_files(self, instance: Instance) -> list[RenderedFile]:
+    def instance_files(self, instance: Instance, config: str = "") -> list[RenderedFile]:
         """The unit."""
         template = "router.service.j2" if instance.role == "router" else "worker.service.j2"
         role = "router" if instance.role == "router" else "worker"
-        return [self._file(f"{self.folder}/{self.service(instance.name)}", template, role, instance=instance)]
+        path = f"{self.folder}/{self.service(instance.name)}"
+        return [self._file(path, template, role, instance=instance, config=config)]
 
     def host_files(self, instances: tuple[Instance, ...]) -> list[RenderedFile]:
         """The target."""

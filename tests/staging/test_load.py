@@ -20,7 +20,7 @@ def test_a_new_flag_and_a_release_that_fails_cost_no_request(pairs: Site, tmp_pa
     assert changed.rc == 0, changed.out
     assert flags == dict.fromkeys(WORKERS, "9")
     assert failed.rc == 1, failed.out
-    assert "serves again, and every rung of its ladder holds" in failed.out
+    assert "serves again, and every rung of its ladder holds" in failed.out, failed.out
     assert {name: flag_of(pairs, name) for name in WORKERS} == flags
     assert load.lost == 0, load.failures
     assert len(load.all_rows) > STREAMS * 4

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from slipway.agent.build import write_json
-from slipway.agent.state import build_state, fingerprint, read_state
+from slipway.agent.state import build_state, fingerprint, process_marks, read_state
 from slipway.bundle import agent_source
 
 
@@ -105,3 +105,18 @@ def test_free_space_is_told_for_a_folder_that_is_yet_to_be(tmp_path):
     path = str(tmp_path / "a/b/c")
 
     assert read_state({"disks": [path]})["disks"][path] > 0
+
+
+@pytest.mark.parametrize(
+    ("unit", "told"),
+    [("", "a1"), ("a1", "a1"), ("b2", "a1 in the unit of b2")],
+    ids=["without a unit", "as its unit", "between two writes"],
+)
+def test_a_process_that_was_started_between_two_writes_runs_neither_configuration(unit, told):
+    env = {**os.environ, "SLIPWAY_CONFIG": "a1", **({"SLIPWAY_UNIT": unit} if unit else {})}
+    command = ["sh", "-c", "echo began; exec sleep 60"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        found = process_marks(process.pid)
+        process.kill()
+    assert found["config"] == told

@@ -193,3 +193,12 @@ def test_any_other_edit_of_what_the_router_read_restarts_it(plan, converged):
     state["files"][path].update(text=text, sha256=hashlib.sha256(text.encode()).hexdigest())
 
     assert "restart instance router-0" in changes(plan, converged)
+
+
+def test_unit_and_environment_say_the_same_configuration():
+    opened = open_inventory(project_root() / "examples/staging/inventory.py", {})
+    wanted = wanted_on(opened.plan(dict.fromkeys(("h1", "h2"), ASSUMED)), "h1")
+    texts = {file.path: file.text for file in wanted.files}
+    for name, config in wanted.configs.items():
+        assert f"\nEnvironment=SLIPWAY_UNIT={config}\n" in texts[f"/etc/systemd/system/{wanted.manager.service(name)}"]
+        assert f'\nSLIPWAY_CONFIG="{config}"\n' in texts[wanted.manager.environment_path(name)]
