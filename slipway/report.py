@@ -13,6 +13,7 @@ from slipway.knowledge.backends import Choice
 from slipway.memory import MemoryPlan
 from slipway.plan.model import Decision, HostPlan, Instance, Plan
 from slipway.plan.secrets import API_KEY
+from slipway.verify.subjects import url_of
 
 MOST_ROWS = 16  # of a table; a plan is read in a minute, --full has every row
 BAR = 40  # characters
@@ -107,7 +108,7 @@ def _ports(instance: Instance) -> str:
 
 
 def _serves(instance: Instance) -> str:
-    return instance.serves_at or f"rank {instance.rank} of {instance.leader}"
+    return url_of(instance) or f"rank {instance.rank} of {instance.leader}"
 
 
 def gpu_span(gpus: Sequence[int]) -> str:
@@ -230,7 +231,7 @@ def _curl(plan: Plan, router: Instance, question: str) -> str:
     message = {"role": "user", "content": question or "Say hello."}
     body = json.dumps({"model": served, "temperature": 0, "messages": [message]})
     head = f"-H 'Content-Type: application/json'{_key_head(router)}"
-    return f"curl -s {router.serves_at}/v1/chat/completions {head} -d {shlex.quote(body)}"
+    return f"curl -s {url_of(router)}/v1/chat/completions {head} -d {shlex.quote(body)}"
 
 
 def _key_head(router: Instance) -> str:

@@ -10,6 +10,7 @@ from slipway.config.deployment import BenchSettings, thawed
 from slipway.config.errors import nearest
 from slipway.knowledge import gates
 from slipway.plan.model import Plan
+from slipway.verify.subjects import url_of
 
 WORKERS = ("prefill", "decode", "unified")
 READY_S = 120  # how long a cell waits for a router that does not answer before it is void
@@ -34,7 +35,7 @@ def sweep_request(plan: Plan, settings: BenchSettings, label: str, tokenizer: st
         "tokenizer": tokenizer,
         "engine": engine_client(plan, settings.host) if settings.client == "engine" else None,
         "gpus": gpu_counts(plan),
-        "workers": [{"name": one.name, "role": one.role, "url": one.serves_at} for one in plan.serving(*WORKERS)],
+        "workers": [{"name": one.name, "role": one.role, "url": url_of(one)} for one in plan.serving(*WORKERS)],
         "insecure": False,
         "ready_s": READY_S,
         **{name: thawed(getattr(settings, name)) for name in _AS_CONFIGURED},
@@ -91,7 +92,7 @@ def _router_url(plan: Plan) -> str:
     routers = plan.of("router")
     if not routers:
         raise BenchError("the plan has no router to send requests to; put a host into the group router")
-    return routers[0].serves_at
+    return url_of(routers[0])
 
 
 def engine_client(plan: Plan, host: str | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from slipway.bench.subject import other_sweep, plan_hash, provenance, unlike_bef
 from slipway.bench.sweep import sweep_request
 from slipway.front import open_inventory
 from slipway.local import local_facts
+from slipway.report import summary_lines
 from tests.e2e.site import CHECKOUT
 
 NOTHING: dict = {}
@@ -109,3 +110,10 @@ def test_runs_carry_the_times_of_their_cells():
 
     assert (found[0]["started"], found[0]["ended"]) == ("2026-11-30T08:00:00Z", "2026-11-30T08:03:00Z")
     assert found[1] == {"repeat": 2, "release": 4}
+
+
+def test_a_router_that_speaks_tls_is_asked_so_and_named_so_at_the_end_of_a_deploy():
+    plan, host = made(**{"router__server_args": {"tls_cert_path": "/c.pem", "tls_key_path": "/k.pem"}})
+
+    assert sweep_request(plan, host.bench, "one", None)["url"].startswith("https://")
+    assert any("curl -s https://" in line for line in summary_lines(plan, "", "", "make destroy"))
