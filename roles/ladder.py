@@ -13,11 +13,11 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import gevent
 from pyinfra import logger
 from pyinfra.api.host import Host
 
@@ -26,6 +26,7 @@ from roles.logs import hint, log_marks, log_rows
 from roles.remote import ask_agent
 from roles.run import Run
 from roles.services import Services
+from roles.together import together
 from slipway.config.deployment import Deployment
 from slipway.converge.wanted import Wanted, wanted_on
 from slipway.plan.model import Instance, Plan
@@ -214,9 +215,8 @@ def _show_log(ladder: Ladder, instance: Instance) -> None:
 
 def _ask_all(ladder: Ladder, asked: Iterable[tuple[Instance, dict[str, Any]]]) -> list[Row]:
     """Rows of several instances, climbed at the same time."""
-    jobs = [gevent.spawn(_ask, ladder, instance, subject) for instance, subject in asked]
-    gevent.joinall(jobs, raise_error=True)
-    return [row for job in jobs for row in job.value]
+    answers = together(partial(_ask, ladder, instance, subject) for instance, subject in asked)
+    return [row for rows in answers for row in rows]
 
 
 def _ask(ladder: Ladder, instance: Instance, subject: dict[str, Any]) -> list[Row]:

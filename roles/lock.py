@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gevent
@@ -27,6 +28,7 @@ from roles.origin import now, where, who
 from roles.probe import inline
 from roles.remote import RemoteError, execute
 from roles.run import RefusedError, Run, refresh
+from roles.together import together
 from slipway.agent.process import campaign, is_gone, process
 from slipway.config.deployment import RolloutSettings
 
@@ -123,12 +125,10 @@ def _take_all(run: Run, lock: Lock, make: bool) -> str:
     """Take it everywhere or nowhere; '' or a sentence on who has it."""
     names = sorted(run.hosts)
     for group in (names[:1], names[1:]):
-        jobs = {name: gevent.spawn(_take, run, name, lock, make) for name in group}
-        gevent.joinall(list(jobs.values()), raise_error=True)
-        held = next((job.value for job in jobs.values() if job.value), "")
+        held = next(filter(None, together(partial(_take, run, name, lock, make) for name in group)), "")
         if held:
             _give_back(run, lock)
-            return str(held)
+            return held
     return ""
 
 

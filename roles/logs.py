@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-import gevent
-
 from roles.services import Deployed, Services
+from roles.together import together
 from slipway.knowledge.log_patterns import most_telling
 from slipway.logs import passing_after, verdict
 from slipway.plan.model import Instance
@@ -43,9 +43,8 @@ def log_rows(
 
 def _each(instances: Iterable[Instance], read: Read) -> dict[str, dict[str, Any]]:
     """By name, all at once."""
-    jobs = {instance.name: gevent.spawn(read, instance) for instance in instances}
-    gevent.joinall(list(jobs.values()), raise_error=True)
-    return {name: job.value for name, job in jobs.items()}
+    asked = list(instances)
+    return dict(zip([one.name for one in asked], together(partial(read, one) for one in asked), strict=True))
 
 
 def _service(deployed: Deployed, instance: Instance) -> Services:

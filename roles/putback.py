@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
-import gevent
 from pyinfra import logger
 
 from roles.lock import at_end, settings
 from roles.remote import RemoteError, agent_command, ask_agent, execute
 from roles.run import Run
 from roles.services import Services
+from roles.together import together
 from slipway.plan.model import Instance
 from slipway.plan.paths import instance_tmp
 from slipway.rollout import Step
@@ -140,9 +141,8 @@ def _watcher(run: Run, service: Services) -> list[str]:
 
 def _each(hosts: Iterable[str], ask: Callable[[str], dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """All hosts at once. Raises the first error."""
-    jobs = {host: gevent.spawn(ask, host) for host in hosts}
-    gevent.joinall(list(jobs.values()), raise_error=True)
-    return {host: job.value for host, job in jobs.items()}
+    names = list(hosts)
+    return dict(zip(names, together(partial(ask, host) for host in names), strict=True))
 
 
 def _asked(run: Run, host: str, action: str, request: Any = None) -> dict[str, Any]:

@@ -95,8 +95,11 @@ def _chosen(run: Run) -> int:
 
 
 def _previous(found: dict[str, Releases]) -> int:
+    """What served before the current release did: not one that was itself rolled back from since."""
     current = max((one.current or 0 for one in found.values()), default=0)
-    before = {number for one in found.values() for number in one.proven if number < current}
+    proven = {number for one in found.values() for number in one.proven}
+    noted = [one.about[current]["before"] for one in found.values() if "before" in one.about.get(current, {})]
+    before = {number for number in noted if number in proven} if noted else {n for n in proven if n < current}
     if not before:
         raise RefusedError(f"there is no release before the current one ({current or 'none'}); {_have(found)}")
     return max(before)

@@ -6,14 +6,15 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
-import gevent
 from pyinfra import logger
 
 from roles.remote import RemoteError, ask_agent
 from roles.run import Run
 from roles.services import Services
+from roles.together import together
 from slipway.knowledge.log_patterns import matchers
 from slipway.plan.model import Instance
 from slipway.startup import Course, Look, begun, failure, is_up, progress, seen
@@ -83,7 +84,7 @@ def _look(watches: Sequence[Watch], elapsed: float) -> None:
     hosts: dict[str, list[Watch]] = {}
     for watch in watches:
         hosts.setdefault(watch.instance.host, []).append(watch)
-    gevent.joinall([gevent.spawn(_look_at, group, elapsed) for group in hosts.values()], raise_error=True)
+    together(partial(_look_at, group, elapsed) for group in hosts.values())
 
 
 def _look_at(watches: Sequence[Watch], elapsed: float) -> None:

@@ -4,7 +4,8 @@ folder: .../releases. action:
 list -> {"releases": [about, ...], "current": N or null}
 read, number -> {"about", "plan" (text), "files": rows with their text}
 write, number, texts {name: text} -> the folder N.new, whole or not at all; what an earlier run left there goes
-finish, number, about, texts, current (bool) -> N.new becomes N, for good; `current` points at it if that is asked
+finish, number, about, texts, current (bool) -> N.new becomes N, for good; `current` points at it if that is asked,
+  and its about says which release was current before
 point, number (or null) -> `current` points at a release that is there, or at none
 
 A release is N once it is finished; a run that dies leaves N.new, which is no release and which the next overwrites.
@@ -131,8 +132,9 @@ def finish(request: dict[str, Any]) -> dict[str, Any]:
     """Give the unfinished release its number."""
     folder, number = request["folder"], request["number"]
     place, final = os.path.join(folder, f"{number}{UNFINISHED}"), os.path.join(folder, str(number))
+    told = {**request["about"], "before": current(folder)} if request.get("current") else request["about"]
     try:
-        put(place, {"about.json": json.dumps(request["about"], sort_keys=True) + "\n", **request.get("texts", {})})
+        put(place, {"about.json": json.dumps(told, sort_keys=True) + "\n", **request.get("texts", {})})
         os.rename(place, final)
     except OSError as error:
         raise ReleaseError(f"release {number} could not be finished: {reason(error, place)}") from None

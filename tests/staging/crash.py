@@ -179,10 +179,15 @@ def cell(scene: Scene, at: int | str, blow: str) -> Cell:
     if not settled and blow != "power":  # a host that reboots forgets to watch
         done.problems.append("what was armed stayed armed")
     done.problems += [] if served else ["what served before does not serve"]
-    done.problems += [line for line in "".join(said).splitlines() if "Traceback" in line]
+    done.problems += tracebacks("".join(said))
     done.problems += again(scene)
     done.seconds = time.monotonic() - began
     return done
+
+
+def tracebacks(said: str) -> list[str]:
+    """Each traceback of a run in one line, by its last frames."""
+    return [" / ".join(part.strip().splitlines()[-12:])[:1500] for part in re.split(r"(?=Traceback )", said)[1:]]
 
 
 def _target(label: str) -> str:

@@ -43,9 +43,10 @@ def test_a_release_is_one_when_it_is_finished_and_then_current(folder):
 
     do("finish", folder, number=1, about=ABOUT, current=True)
 
-    assert do("list", folder) == {"releases": [ABOUT], "current": 1}
+    first = {**ABOUT, "before": None}
+    assert do("list", folder) == {"releases": [first], "current": 1}
     found = do("read", folder, number=1)
-    assert (found["plan"], found["files"][0]["text"], found["about"]) == ("{}\n", "A=1\n", ABOUT)
+    assert (found["plan"], found["files"][0]["text"], found["about"]) == ("{}\n", "A=1\n", first)
 
 
 def test_what_a_dead_run_left_unfinished_goes_with_the_next(folder):
@@ -105,3 +106,12 @@ def test_what_is_not_there_or_not_whole_is_told_with_what_is(folder):
         do("read", folder, number=1)
     os.unlink(os.path.join(folder, "1/about.json"))
     assert do("list", folder)["releases"] == [{"release": 1, "state": "damaged"}]
+
+
+def test_a_release_says_which_was_current_before_it_also_after_a_rollback(folder):
+    made(folder, 1)
+    made(folder, 2)
+    do("point", folder, number=1)
+    made(folder, 3)
+
+    assert {row["release"]: row["before"] for row in do("list", folder)["releases"]} == {1: None, 2: 1, 3: 1}
