@@ -22,6 +22,7 @@ from roles.services import Services
 from roles.together import together
 from slipway.plan.model import Instance
 from slipway.plan.paths import instance_tmp
+from slipway.plan.urls import url_of
 from slipway.rollout import Step
 from slipway.services import Supervisor
 
@@ -86,7 +87,7 @@ def _request(run: Run, step: Step, host: str) -> dict[str, Any]:
         "watcher": _watcher(run, service),
         "instances": instances,
         "reload": service.manager.reload(),
-        "routers": [one.serves_at for one in routers] if workers else [],
+        "routers": [url_of(one) for one in routers] if workers else [],
         "workers": workers,
     }
 

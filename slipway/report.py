@@ -13,7 +13,7 @@ from slipway.knowledge.backends import Choice
 from slipway.memory import MemoryPlan
 from slipway.plan.model import Decision, HostPlan, Instance, Plan
 from slipway.plan.secrets import API_KEY
-from slipway.verify.subjects import url_of
+from slipway.plan.urls import url_of
 
 MOST_ROWS = 16  # of a table; a plan is read in a minute, --full has every row
 BAR = 40  # characters

@@ -20,7 +20,7 @@ from roles.run import Run
 from roles.write import write_rows
 from slipway.plan.model import HostPlan, Instance
 from slipway.plan.paths import instance_tmp
-from slipway.verify.subjects import url_of
+from slipway.plan.urls import url_of
 
 RAMP_S = 60.0  # so long the first answer is waited for before the profiler is started
 START_S = 120.0  # a profiler takes its time to start, on a busy host many seconds: the load goes on meanwhile

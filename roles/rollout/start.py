@@ -17,8 +17,8 @@ from roles.services import Services
 from roles.together import together
 from slipway.knowledge.log_patterns import matchers
 from slipway.plan.model import Instance
+from slipway.plan.urls import url_of
 from slipway.startup import Course, Look, begun, failure, is_up, progress, seen
-from slipway.verify.subjects import url_of
 
 POLL_S = 1.0
 SAY_EVERY_S = 5.0

@@ -17,8 +17,8 @@ from roles.ladder import ladder_of
 from roles.remote import RemoteError, ask_agent
 from roles.run import Run
 from slipway.plan.model import Instance, Plan
+from slipway.plan.urls import url_of
 from slipway.rollout import Live
-from slipway.verify.subjects import url_of
 
 WORKER_TYPES = {"unified": "regular"}  # what smg calls the roles
 POLL_S = 0.5

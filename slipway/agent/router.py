@@ -22,6 +22,8 @@ import time
 from typing import Any, Optional
 from urllib.parse import urlsplit
 
+from slipway.agent.verify.client import trust
+
 POLL_S = 0.05
 
 
@@ -42,7 +44,7 @@ class Router:
         parts = urlsplit(self.url)
         if parts.scheme != "https":
             return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
-        context = ssl.create_default_context(cadata=self.ca) if self.ca else ssl._create_unverified_context()  # noqa: S323
+        context = trust(self.ca) if self.ca else ssl._create_unverified_context()  # noqa: S323
         return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=10, context=context)
 
     def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:

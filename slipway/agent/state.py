@@ -16,6 +16,7 @@ import pwd
 import re
 import shutil
 import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def read_state(request: dict[str, Any]) -> dict[str, Any]:
         "listings": {path: listing(path) for path in request.get("listings", [])},
         "now": time.time(),
         "live": live_instances(request.get("deployment", "")),
-        "routers": {url: router_workers(url, api_key(request.get("sealed", []))) for url in request.get("routers", [])},
+        "routers": routers_of(request),
     }
 
 
@@ -421,17 +422,30 @@ def api_key(paths: Sequence[str]) -> str:
     return ""
 
 
+def routers_of(request: dict[str, Any]) -> dict[str, Any]:
+    """What each router says, by the URL that the plan names it by."""
+    key = api_key(request.get("sealed", []))
+    return {name: router_workers(url, key) for name, url in request.get("routers", {}).items()}
+
+
 def router_workers(url: str, key: str = "") -> Any:
     """URL -> role, bootstrap port, and whether the router takes it for healthy."""
     parts = urlsplit(url)
     head = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        with contextlib.closing(http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)) as connection:
+        with contextlib.closing(connection_to(parts.scheme, parts.hostname or "", parts.port)) as connection:
             connection.request("GET", "/workers", headers=head)
             rows = json.loads(connection.getresponse().read())["workers"]
         return {row["url"].rstrip("/"): router_worker(row) for row in rows}
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return None
+
+
+def connection_to(scheme: str, host: str, port: Any) -> http.client.HTTPConnection:
+    """To our own router on this host, whose certificate need not be one that anybody knows."""
+    if scheme != "https":
+        return http.client.HTTPConnection(host, port, timeout=5)
+    return http.client.HTTPSConnection(host, port, timeout=5, context=ssl._create_unverified_context())  # noqa: S323
 
 
 def router_worker(row: dict[str, Any]) -> dict[str, Any]:

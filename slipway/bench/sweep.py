@@ -10,7 +10,7 @@ from slipway.config.deployment import BenchSettings, thawed
 from slipway.config.errors import nearest
 from slipway.knowledge import gates
 from slipway.plan.model import Plan
-from slipway.verify.subjects import url_of
+from slipway.plan.urls import url_of
 
 WORKERS = ("prefill", "decode", "unified")
 READY_S = 120  # how long a cell waits for a router that does not answer before it is void

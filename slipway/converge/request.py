@@ -7,6 +7,7 @@ from typing import Any
 from slipway.bundle import agent_digest
 from slipway.plan.hub import HubFiles
 from slipway.plan.model import HostPlan, Plan
+from slipway.plan.urls import url_of
 
 from .wanted import Wanted
 
@@ -32,7 +33,7 @@ def state_request(plan: Plan, wanted: Wanted) -> dict[str, Any]:
         "users": [host.user],
         "disks": [host.paths["root"]],
         "deployment": plan.deployment,
-        "routers": [one.serves_at for one in instances if one.role == "router"],
+        "routers": {one.serves_at: url_of(one) for one in instances if one.role == "router"},
         "listings": [
             wanted.manager.folder,
             host.paths["releases"],

@@ -10,12 +10,11 @@ from slipway.config.deployment import RouterSettings, VerifySettings, thawed
 from slipway.converge.wanted import Wanted
 from slipway.knowledge.flags import FlagError, FlagList
 from slipway.plan.model import Instance, Plan
+from slipway.plan.urls import url_of
 
 from .rungs import RungRow, lenient, rungs_at
 
 WORKERS = ("prefill", "decode", "unified")
-# By these flags a server speaks TLS: SGLang's and the router's.
-TLS_FLAGS = ("--ssl-certfile", "--tls-cert-path")
 # Never taken to a comparison: what they hold is secret, or means another thing on each host.
 NOT_COMPARED = ("api_key", "admin_api_key", "ssl_keyfile_password")
 PERIODIC_ANSWERS = 5  # known answers that the periodic check asks for
@@ -43,12 +42,6 @@ class Asking:
     def rungs(self, place: str, left_out: Sequence[str] = ()) -> list[RungRow]:
         """The wanted rungs of a place."""
         return rungs_at(place, self.settings.rungs, left_out, self.light)
-
-
-def url_of(instance: Instance) -> str:
-    """Its base URL with the scheme that it speaks."""
-    tls = any(word.partition("=")[0] in TLS_FLAGS for word in instance.argv)
-    return instance.serves_at.replace("http://", "https://", 1) if tls else instance.serves_at
 
 
 def start_subject(wanted: Wanted, instance: Instance, timeout_s: float, ca: str | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from slipway.config.validate import schema
 from slipway.converge.wanted import wanted_on
 from slipway.front import project_root
 from slipway.plan.model import Plan
+from slipway.plan.urls import url_of
 from slipway.verify.rungs import rung_rows, rungs_at
 from slipway.verify.subjects import (
     Asking,
@@ -20,7 +21,6 @@ from slipway.verify.subjects import (
     controller_subject,
     decode_subject,
     router_subject,
-    url_of,
     worker_subject,
 )
 from tests.slipway.plan.site import ONE_HOST, campaign, opened

@@ -54,10 +54,17 @@ def routed(pair: Pair, tmp_path: Path, *flags: str) -> Iterator[Cluster]:
     with (tmp_path / "smg.log").open("wb") as sink:
         command = [SMG, "launch", "--pd-disaggregation", *workers, *listen, *QUICK, *flags]
         router = subprocess.Popen(command, stdout=sink, stderr=sink)
-    until(lambda: ask(port, "/readiness").status == 200)
+    until(lambda: ready(port, "--tls-cert-path" in flags))
     yield port, pair
     router.kill()
     router.wait()
+
+
+def ready(port: int, tls: bool) -> bool:
+    if not tls:
+        return ask(port, "/readiness").status == 200
+    workers = router_workers(f"https://127.0.0.1:{port}") or {}
+    return [row["healthy"] for row in workers.values()] == [True, True]
 
 
 def until(condition: Callable[[], bool], timeout: float = 10) -> None:
@@ -150,6 +157,26 @@ def test_a_removal_that_still_sleeps_does_not_take_the_returned_worker(cluster: 
 
     time.sleep(3)
     assert told(port)[url]["healthy"]
+
+
+@pytest.fixture
+def encrypted(start_pair: Callable[..., Pair], tmp_path: Path) -> Iterator[tuple[Cluster, str]]:
+    """As a cluster, whose router has a certificate that signs itself; and that certificate."""
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=slipway-test"]
+    key, own = tmp_path / "tls.key", tmp_path / "tls.crt"
+    subprocess.run([*words, "-keyout", key, "-out", own], check=True, capture_output=True)
+    for found in routed(start_pair(), tmp_path, "--tls-cert-path", str(own), "--tls-key-path", str(key)):
+        yield found, own.read_text()
+
+
+def test_a_router_with_a_certificate_of_its_own_is_told_its_workers(encrypted: tuple[Cluster, str]) -> None:
+    (port, (_, decode, _)), own = encrypted
+    url, worker = f"https://127.0.0.1:{port}", f"http://127.0.0.1:{decode.port}"
+
+    for trusted in (own, None):
+        answer = router.told({"url": url, "timeout_s": 15, "ca": trusted})
+        assert (answer["error"], worker in answer["workers"]) == ("", True)
+    assert router_workers(url)[worker]["healthy"]
 
 
 def test_a_router_that_does_not_answer_is_an_error_in_one_sentence() -> None:
