@@ -265,6 +265,9 @@ def row(one: Cell) -> str:
 
 def main(arguments: list[str]) -> int:
     """All cells of the scenes that are named, or of all."""
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return 0
     from tests.staging.crash_scenes import scenes
 
     every = int(arguments.pop(arguments.index("--every") + 1)) if "--every" in arguments else 1
