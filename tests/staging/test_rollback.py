@@ -155,9 +155,12 @@ def test_a_release_whose_build_was_pruned_is_refused(pairs: Site) -> None:
 
 @pytest.mark.full
 def test_a_host_that_came_after_the_release_loses_what_runs_there(pairs: Site, tmp_path: Path) -> None:
-    """The release had nothing on it. A deploy brings it back."""
+    """The release had nothing on it. A deploy brings it back.
+
+    The address is set, as a deployment of one host would listen on loopback only.
+    """
     small = with_hosts(pairs, tmp_path, prefill='[("h1", _login)]', decode='[("h1", _login)]')
-    shrunk = small.deploy()
+    shrunk = small.deploy("--data", f"address={pairs.lab['h1'].ip}")
     assert shrunk.rc == 0, shrunk.out
     number = current(pairs)["h1"].rpartition("/")[2]
     assert pairs.deploy().rc == 0
