@@ -87,3 +87,22 @@ def test_7_a_secret_written_where_a_place_is_expected_is_not_printed(deployed: S
     assert done.returncode == 1
     assert f"{NAME}: got a value that is not shown; must be a mapping" in done.stdout
     assert OTHER not in done.stdout
+
+
+@pytest.mark.full
+def test_7_an_api_key_is_asked_for_by_services_whose_units_do_not_hold_it(site: Site) -> None:
+    keys = {"worker.api_key.env": "STAGING_TOKEN", "router.api_key.env": "STAGING_TOKEN"}
+    without, site.data = site.data, {**site.data, **keys}
+    for host in ("h1", "h2"):
+        site.sh(host, WATCH)
+    ran = site.deploy("-vvv", "--debug", env={"STAGING_TOKEN": SECRET})
+    site.data = without
+
+    assert ran.rc == 0, ran.out[-3000:]
+    assert CORE not in ran.out
+    assert "api key" in site.ask().lower()
+    for host, sealed in (("h1", {"prefill-0.secret", "router-0.secret"}), ("h2", {"decode-0.secret"})):
+        site.sh(host, "rm /run/watch; systemctl stop watch || true; test -s /run/seen")
+        assert CORE not in site.sh(host, "tr '\\0' ' ' < /run/seen")
+        found = site.sh(host, f"journalctl --sync; grep -rlF -e '{CORE}' /opt /etc /var /tmp /home /root || true")
+        assert {path.rpartition("/")[2] for path in found.split()} == sealed
