@@ -3,6 +3,7 @@ a decode of the other."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
@@ -12,6 +13,7 @@ import yaml
 
 Record = Mapping[str, Any]
 PAIR = ("prefill", "decode")
+OF_THE_HOST = ("release", "checkpoint", "reach")
 
 
 @cache
@@ -34,8 +36,8 @@ def apart(before: Record, after: Record) -> tuple[str, ...]:
 
 
 def _differences(prefill: Mapping[str, set[str]], decode: Mapping[str, set[str]]) -> Iterator[str]:
-    rules = {**_table()["settings"], **_table()["environment"], "release": _table()["release"],
-             "checkpoint": _table()["checkpoint"]}  # fmt: skip
+    whole = {name: _table()[name] for name in OF_THE_HOST}
+    rules = {**_table()["settings"], **_table()["environment"], **whole}
     for name, rule in rules.items():
         ones, others = prefill.get(name, set()), decode.get(name, set())
         if ones and others and ones != others:
@@ -46,6 +48,7 @@ def _facets(plan: Record, role: str) -> dict[str, set[str]]:
     """What each worker of a role has of everything that counts, '' for what is left to the engine."""
     releases = {name: row["release"] for row in plan.get("decisions", ()) for name in row["instances"]}
     checkpoints = {host["name"]: (host.get("checkpoint") or {}).get("path", "") for host in plan["hosts"]}
+    reaches = {host["name"]: _reach(host.get("address", "")) for host in plan["hosts"]}
     found: dict[str, set[str]] = {}
     for one in plan["instances"]:
         if one["role"] != role:
@@ -53,8 +56,17 @@ def _facets(plan: Record, role: str) -> dict[str, set[str]]:
         values = {name: one["settings"].get(name) for name in _table()["settings"]}
         values.update({name: one["env"].get(name) for name in _table()["environment"]})
         values.update(release=releases.get(one["leader"]), checkpoint=checkpoints.get(one["host"]))
+        values.update(reach=reaches.get(one["host"]))
         for name, value in values.items():
-            if name in ("release", "checkpoint") and not value:
+            if name in OF_THE_HOST and not value:
                 continue  # a plan that is read back from a release does not tell
             found.setdefault(name, set()).add("unset" if value is None else str(value))
     return found
+
+
+def _reach(address: str) -> str:
+    """From where a worker that listens there is reached; '' when a record does not tell. Names are the network's."""
+    try:
+        return "loopback" if ipaddress.ip_address(address).is_loopback else "network"
+    except ValueError:
+        return "network" if address else ""

@@ -210,13 +210,15 @@ def test_a_clock_that_is_off_is_warned_of_and_releases_keep_their_order(pairs: S
 def test_a_host_that_came_after_the_release_loses_what_runs_there(pairs: Site, tmp_path: Path) -> None:
     """The release had nothing on it. The last test of `pairs`, as it leaves one host of it.
 
-    The address is set, as a deployment of one host would listen on loopback only.
+    A deployment of one host listens on loopback; when it grows, all workers go over to the network together.
     """
     small = with_hosts(pairs, tmp_path, prefill='[("h1", _login)]', decode='[("h1", _login)]')
-    shrunk = small.deploy("--data", f"address={pairs.lab['h1'].ip}")
+    shrunk = small.deploy()
     assert shrunk.rc == 0, shrunk.out
     number = current(pairs)["h1"].rpartition("/")[2]
-    assert pairs.deploy().rc == 0
+    grown = pairs.deploy()
+    assert grown.rc == 0, grown.out
+    assert "must not serve beside one another: reach loopback or network" in grown.out
 
     back = pairs.playbook("rollback", "--data", f"release={number}")
 

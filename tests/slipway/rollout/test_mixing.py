@@ -37,6 +37,16 @@ def test_what_must_agree_within_a_pair_keeps_old_and_new_apart(tmp_path, before,
     assert any(reason in one for one in reasons), reasons
 
 
+def test_a_deployment_of_one_host_that_grows_leaves_loopback_at_once(tmp_path):
+    """A decode of another host never reaches a prefill that still listens on loopback."""
+    _, plan, _ = plans(tmp_path, {}, {})
+    record = to_json(plan)
+    alone = {**record, "hosts": [{**host, "address": "127.0.0.1"} for host in record["hosts"]]}
+
+    assert any(one.startswith("reach loopback or network (") for one in apart(alone, record)), apart(alone, record)
+    assert apart(alone, alone) == apart(record, record) == ()
+
+
 def test_what_each_may_have_for_itself_does_not(tmp_path):
     more = {"worker": {"tp": 8, "max_running_requests": 7, "env": {"A": "b"}}}
 
@@ -56,7 +66,8 @@ def test_they_go_together_in_one_announced_outage_with_the_reason(tmp_path):
 
 def test_every_reason_is_a_rule_that_is_there():
     table = _table()
-    named = {*table["settings"].values(), *table["environment"].values(), table["release"], table["checkpoint"]}
+    named = {*table["settings"].values(), *table["environment"].values(), table["release"], table["checkpoint"],
+             table["reach"]}  # fmt: skip
 
     assert named <= known_ids()
 
