@@ -15,6 +15,7 @@ from typing import Any
 
 from pyinfra import logger
 
+from roles.ladder import ladder_of
 from roles.lock import at_end, settings
 from roles.remote import RemoteError, agent_command, ask_agent, execute
 from roles.run import Run
@@ -89,6 +90,7 @@ def _request(run: Run, step: Step, host: str) -> dict[str, Any]:
         "reload": service.manager.reload(),
         "routers": [url_of(one) for one in routers] if workers else [],
         "workers": workers,
+        "ca": ladder_of(run).asking.ca,
     }
 
 

@@ -7,7 +7,7 @@ usage: putback arm < REQUEST     before a step: write down what is about to be c
 
 FOLDER is the deployment's. REQUEST, JSON: folder, deployment, lock (id of the run), confirm_s, watcher (the command
 that starts `watch`), instances ({name, files: [{path, mode, user}], stop, start, service, patience_s, tmp, budget_s}),
-reload (commands), routers (URLs of this host's) and workers (as a router is given them).
+reload (commands), routers (URLs of this host's), workers (as a router is given them) and ca (whom to trust, in PEM).
 A controller is alive as long as it touches the deployment's lock; its silence is measured by this host's clock alone.
 Standard library only, Python 3.9+.
 """
@@ -29,7 +29,7 @@ from typing import Any
 
 from slipway.agent import audit, files, halt, job, router
 from slipway.agent.state import api_key, read_json, service_states
-from slipway.agent.verify.client import get
+from slipway.agent.verify.client import get, speaks_tls
 from slipway.agent.verify.rungs import started
 
 POLL_S = 1.0
@@ -192,11 +192,12 @@ def put_back(folder: str, request: dict[str, Any]) -> Iterator[str]:
         for command in one["start"]:
             call(command, may_fail=True)  # reset-failed and the like; whether it runs is looked at below
     for one in request["instances"]:
-        rung = healthy(one, before[one["name"]], config_of(folder, one))
+        rung = healthy(one, before[one["name"]], config_of(folder, one), request.get("ca"))
         yield f"{one['name']} {'was started anew' if one in due else 'ran on'}, {rung}"
     for url in request["routers"]:
         key = api_key(sorted(glob.glob(os.path.join(folder, "services", "*.secret"))))
-        told = {"url": url, "add": list(when_healthy(request["workers"])), "timeout_s": 60, "key": key}
+        add = list(when_healthy(request["workers"], request.get("ca")))
+        told = {"url": url, "add": add, "timeout_s": 60, "key": key, "ca": request.get("ca")}
         answer = router.told(told)
         yield f"router {url}: {answer['error'] or 'has ' + ', '.join(sorted(answer['workers']))}"
 
@@ -250,10 +251,10 @@ def call(command: list[str], may_fail: bool = False) -> None:
         raise BackError(f"{' '.join(command)[:160]} failed: {done.stdout.strip()[-300:]}")
 
 
-def healthy(one: dict[str, Any], before: dict[str, Any], config: str) -> str:
+def healthy(one: dict[str, Any], before: dict[str, Any], config: str, ca: str | None) -> str:
     """Wait until it is as well as a worker or router must be. Raises BackError."""
-    subject = {"name": one["name"], "url": before["serves_at"], "address": before["address"], "config": config,
-               "ports": before["ports"], "service": one["service"], "timeout_s": 20,
+    subject = {"name": one["name"], "url": url_of(before), "address": before["address"], "config": config,
+               "ports": before["ports"], "service": one["service"], "timeout_s": 20, "ca": ca,
                "serves": before["rank"] == 0}  # fmt: skip
     end = time.monotonic() + one["budget_s"]
     while True:
@@ -265,19 +266,25 @@ def healthy(one: dict[str, Any], before: dict[str, Any], config: str) -> str:
         time.sleep(POLL_S)
 
 
-def when_healthy(workers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def url_of(planned: dict[str, Any]) -> str:
+    """Where an instance of the current release is asked."""
+    tls = speaks_tls(planned.get("argv", []))
+    return str(planned["serves_at"]).replace("http://", "https://", 1) if tls else str(planned["serves_at"])
+
+
+def when_healthy(workers: list[dict[str, Any]], ca: str | None) -> Iterator[dict[str, Any]]:
     """Each worker once it answers that it is well; those of other hosts are put back by these."""
     for worker in workers:
         end = time.monotonic() + worker["budget_s"]
-        while time.monotonic() < end and not well(worker["url"]):
+        while time.monotonic() < end and not well(worker["url"], ca):
             time.sleep(POLL_S)
         yield {key: value for key, value in worker.items() if key != "budget_s"}
 
 
-def well(url: str) -> bool:
+def well(url: str, ca: str | None) -> bool:
     """Whether a worker's /health is 200."""
     try:
-        return get({"url": url, "timeout_s": 20}, "/health").status == 200
+        return get({"url": url, "timeout_s": 20, "ca": ca}, "/health").status == 200
     except (OSError, http.client.HTTPException):
         return False
 

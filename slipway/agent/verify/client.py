@@ -8,7 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.agent.verify.reasons import RungError
+
+TLS_FLAGS = ("--ssl-certfile", "--tls-cert-path")  # SGLang's and the router's
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,11 @@ def connect(subject: dict[str, Any], address: str) -> http.client.HTTPConnection
     if parts.scheme == "https":
         return http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=trust(subject.get("ca")))
     return http.client.HTTPConnection(host, parts.port, timeout=timeout)
+
+
+def speaks_tls(command: Sequence[str]) -> bool:
+    """Whether a server with this command line is asked by https."""
+    return any(word.partition("=")[0] in TLS_FLAGS for word in command)
 
 
 def trust(certificate: str | None) -> ssl.SSLContext:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,18 @@ def plain(text: str, tokens: int = 4) -> Answer:
     usage = {"prompt_tokens": 10, "completion_tokens": tokens, "total_tokens": 10 + tokens}
     choice = {"index": 0, "text": text, "finish_reason": "stop"}
     return 200, {"model": "tiny", "choices": [choice], "usage": usage}
+
+
+def self_signed(folder: Path) -> Path:
+    """A certificate that signs itself, with its key; beside it, as .crt, without."""
+    path = folder / "both.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=slipway-test",
+         "-keyout", path, "-out", path.with_suffix(".crt")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    path.write_text(path.read_text() + path.with_suffix(".crt").read_text())
+    return path
 
 
 class Server(ThreadingHTTPServer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from .cluster import KNOWN, SIZES, agent
 from .conftest import NewCluster
-from .scripted import Answer, completion, plain, serving
+from .scripted import Answer, completion, plain, self_signed, serving
 
 URL = "http://127.0.0.1:9"  # nobody listens on the discard port
 
@@ -30,14 +29,7 @@ def last(url: str, *rungs: str, **more: Any) -> tuple[bool, str]:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate that signs itself, with its key."""
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=slipway-test",
-         "-keyout", path, "-out", path.with_suffix(".crt")],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    path.write_text(path.read_text() + path.with_suffix(".crt").read_text())
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def right(_path: str, _body: dict[str, Any], _headers: dict[str, str]) -> Answer:
