@@ -56,15 +56,21 @@ class Receiver:
             try:
                 return await self._attempt(at, deadline - time.monotonic())
             except OSError as error:
-                if not self._settings.faults.on("stale-prefill"):
-                    self._stores.pop(f"{at.host}:{at.port}", None)
+                forgotten = self._forget(f"{at.host}:{at.port}")
                 if isinstance(error, ConnectionResetError):
                     raise self._failed(at, f"Losing connection with prefill instance ({at.host}:{at.port})") from None
+                if forgotten:
+                    continue
                 self._log.scheduler(f"Error fetching prefill server info from bootstrap: {error}")
             if time.monotonic() + RETRY_S > deadline:
                 spent = self._settings.bootstrap_timeout_s
                 raise self._failed(at, f"Request {at.room} timed out after {spent:.1f}s {KV_TIMEOUT}")
             await asyncio.sleep(RETRY_S)
+
+    def _forget(self, address: str) -> bool:
+        """Whether something was known of a prefill that is there no more: SGLang's decode drops it by heartbeat."""
+        stale = self._settings.faults.on("stale-prefill")
+        return not stale and self._stores.pop(address, None) is not None
 
     async def _attempt(self, at: Rendezvous, left: float) -> dict[str, Any]:
         store = await self._store(f"{at.host}:{at.port}")

@@ -154,6 +154,7 @@ def test_a_prefill_that_restarts_is_found_again(start: Start, start_pair: StartP
     flags = ("--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", str(port))
     second = start(*flags)
     assert both((second, decode, port), meet(port, room=8))[1].text == SENTENCE_ANSWER
+    assert "Error fetching prefill server info" not in decode.log  # that is for one whose bootstrap server is away
 
 
 # ---- faults of a pair
