@@ -210,7 +210,7 @@ def test_a_host_that_cannot_reach_the_hub_gets_all_from_the_others_and_holds_up_
 ):
     impatient = types.SimpleNamespace(sleep=lambda seconds: None, time=time.time, monotonic=time.monotonic)
     monkeypatch.setattr("huggingface_hub.utils._http.time", impatient)  # it tries for 23 s before it says so
-    hosts = Hosts(hub, tmp_path, ["a", "b", "c"], timeout_s=5)
+    hosts = Hosts(hub, tmp_path, ["a", "b", "c"], timeout_s=5, patience_s=30.0)
     whole = hosts.request
     hosts.request = lambda name, **more: whole(
         name, **({"endpoint": "http://127.0.0.1:9"} if name == "a" else {}), **more
