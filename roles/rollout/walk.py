@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyinfra import logger
 
@@ -23,7 +24,7 @@ from slipway.rollout import Step, only_green
 
 def walk_steps(run: Run) -> list[Row]:
     """Make what runs what the run's plan says, and prove it; the rows of the whole ladder. Raises RemoteError."""
-    _read_definitions(run)
+    reread(run, run.wanted)
     pending, found = rollout_changes(run), steps_of(run)
     walk = Walk(run)
     for change in pending:
@@ -37,15 +38,6 @@ def walk_steps(run: Run) -> list[Row]:
     reread(run, run.wanted)
     print_limits(run, walk.services)
     return rows
-
-
-def _read_definitions(run: Run) -> None:
-    """Managers read what was written, and only then we look: a dead process that they start meanwhile is as planned."""
-    reread(run, run.wanted)
-    names = {change.host for change in rollout_changes(run)}
-    for name in names:
-        Services(run, name).ready()
-    reread(run, names)
 
 
 def unsettled(run: Run) -> list[Instance]:
@@ -115,8 +107,7 @@ class Walk:
         if step.kind == "green":
             self._beside(step)
             return
-        if step.kind != "start":
-            self._stop(step.instances)
+        self._stop(self._came_up(step.instances) if step.kind == "start" else step.instances)
         self._start(step.instances)
         self._enter(step)
         if step.kind in ("router", "join"):
@@ -159,6 +150,22 @@ class Walk:
         for instance in instances:
             logger.info(f"    {instance.host}: stop {instance.name}")
             self.on(instance.host).stop(instance)
+
+    def _came_up(self, instances: Sequence[Instance]) -> list[Instance]:
+        """Of those that were down, whom the manager has started, or is about to, with files that we were writing."""
+        reread(self.run, {one.host for one in instances})
+        return [one for one in instances if self._is_up(one) and not self._as_planned(one)]
+
+    def _is_up(self, instance: Instance) -> bool:
+        return bool(self._service(instance)["state"] in ("running", "starting", "restarting"))
+
+    def _as_planned(self, instance: Instance) -> bool:
+        return bool(self._service(instance).get("config") == self.run.wanted[instance.host].configs[instance.name])
+
+    def _service(self, instance: Instance) -> Mapping[str, Any]:
+        services: Mapping[str, Any] = self.run.states[instance.host]["services"]
+        found: Mapping[str, Any] = services[self.run.wanted[instance.host].manager.service(instance.name)]
+        return found
 
     def _start(self, instances: Sequence[Instance]) -> None:
         for instance in instances:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
+from tests.staging.lab.commands import until
 from tests.staging.pairs import WORKERS, audit, flag_of, put_back, read_until, served
 from tests.staging.site import ANSWER, Site
 
@@ -32,6 +35,28 @@ def test_a_controller_that_is_killed_between_stop_and_start_leaves_what_served_b
     assert again.rc == 0, again.out
     assert "took over the lock of" in again.out
     assert {name: flag_of(pairs, name) for name in WORKERS} == dict.fromkeys(WORKERS, "5")
+
+
+def test_a_worker_that_came_up_between_two_writes_is_started_anew(pairs: Site, tmp_path: Path) -> None:
+    """systemd starts a dead worker by itself: here when its environment is written, and its unit not read yet."""
+    hook = pairs.folder / "hooks" / "pre-rollout"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/written; until [ -e {tmp_path}/go ]; do sleep 0.1; done\n")
+    hook.chmod(0o755)
+    unit = "slipway-staging-decode-1.service"
+    try:
+        pairs.sh("h2", f"systemctl stop {unit}")
+        process = pairs.start("--data", "worker.max_running_requests=7")
+        until((tmp_path / "written").exists, 120)
+        pairs.sh("h2", f"systemctl start {unit}")
+        (tmp_path / "go").touch()
+        said, _ = process.communicate(timeout=300)
+    finally:
+        shutil.rmtree(hook.parent)
+
+    assert process.returncode == 0, said
+    assert said.count("start decode-1") >= 2, said  # of the step, and of the process
+    assert {name: flag_of(pairs, name) for name in WORKERS} == dict.fromkeys(WORKERS, "7")
 
 
 @pytest.mark.full
