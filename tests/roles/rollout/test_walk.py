@@ -16,13 +16,17 @@ from tests.slipway.rollout.test_order import FOUR, ROLLING, SMALL, all_due, chan
 
 
 class Site:
-    """Hosts that say what they were told. routers: by URL, the workers that each has, and their roles."""
+    """Hosts that say what they were told. routers: by URL, the workers that each has, and their roles.
+
+    found: by instance, what its manager says of it; what is to be started is stopped.
+    """
 
     def __init__(self, run, monkeypatch):
         self.run, self.said, self.lost = run, [], set()
         router = run.plan.of("router")[0]
         self.routers = {router.serves_at: {one.serves_at: one.role for one in run.plan.serving("prefill", "decode")}}
-        self.failing = set()
+        self.failing, self.found = set(), {}
+        monkeypatch.setattr(walk, "reread", self.reread)
         for module, name in ((traffic, "ask_agent"), (walk, "wait_started"), (walk, "Services")):
             monkeypatch.setattr(module, name, getattr(self, name))
         monkeypatch.setattr(traffic, "POLL_S", 0)
@@ -36,6 +40,12 @@ class Site:
         monkeypatch.setattr(walk, "explain", lambda *_: None)
         for name in ("before_step", "after_step"):
             monkeypatch.setattr(walk, name, lambda *_: None)
+
+    def reread(self, run, names):
+        for name in names:
+            service = run.wanted[name].manager.service
+            found = {service(one.name): self.found.get(one.name, {"state": "stopped"}) for one in run.plan.on(name)}
+            run.states[name] = {"services": found}
 
     def row(self, name):
         return Row("health", name, name not in self.failing, 0.0, "no" if name in self.failing else "")
@@ -122,6 +132,30 @@ def test_a_worker_is_out_before_it_stops_and_proven_before_it_is_in(made, monkey
         "in http://c:30000",
         "prove",
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "config", "stopped"),
+    [
+        ("stopped", "", False),
+        ("failed", "", False),
+        ("running", "as planned", False),
+        ("running", "1 in the unit of 2", True),
+        ("starting", None, True),
+        ("restarting", None, True),
+    ],
+)
+def test_what_came_up_by_itself_stays_only_when_it_is_as_planned(made, monkeypatch, state, config, stopped):
+    site = made(FOUR)
+    plan = site.run.plan
+    planned = site.run.wanted["c"].configs["decode-0"]
+    site.found["decode-0"] = {"state": state, "config": planned if config == "as planned" else config}
+    before = [one for one in live(plan) if one.name != "decode-0"]
+
+    said = walked(site, monkeypatch, [change(plan, "decode-0", "start")], before)
+
+    assert ("stop decode-0" in said) is stopped, said
+    assert "start decode-0" in said
 
 
 def test_every_worker_in_turn_and_the_router_last(made, monkeypatch):
