@@ -114,8 +114,8 @@ def test_free_space_is_told_for_a_folder_that_is_yet_to_be(tmp_path):
 )
 def test_a_process_that_was_started_between_two_writes_runs_neither_configuration(unit, told):
     env = {**os.environ, "SLIPWAY_CONFIG": "a1", **({"SLIPWAY_UNIT": unit} if unit else {})}
-    command = ["sh", "-c", "echo began; exec sleep 60"]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
+    command = ["sh", "-c", "echo began; read end"]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         found = process_marks(process.pid)
         process.kill()
