@@ -31,7 +31,8 @@ from slipway.agent.fetch_pace import Pace, size
 from slipway.agent.fetch_peers import STALL_S, Line, Peer, line_of
 from slipway.agent.fetch_sink import DiskError, Sink
 from slipway.agent.files import write_whole
-from slipway.agent.recheck import boot_id, forget, proven, set_aside, write_note
+from slipway.agent.process import boot_id
+from slipway.agent.recheck import forget, proven, set_aside, write_note
 from slipway.agent.state import NOTES, free_bytes, notes_path, read_note, stamp, unchanged
 
 SLOWEST_RETRY_S = 30.0

@@ -19,12 +19,12 @@ CAMPAIGN = "SLIPWAY_CAMPAIGN"  # variable of a step's environment
 
 def process() -> dict[str, Any]:
     """This one: pid, when it started, the machine's boot and the namespace that the pid is of."""
-    return {"pid": os.getpid(), "started": started(os.getpid()), "boot": _boot(), "pids": _pid_namespace()}
+    return {"pid": os.getpid(), "started": started(os.getpid()), "boot": boot_id(), "pids": _pid_namespace()}
 
 
 def is_gone(other: dict[str, Any]) -> bool:
     """Whether a process is known to have ended: only of one that this machine would see."""
-    if not other.get("boot") or (other.get("boot"), other.get("pids")) != (_boot(), _pid_namespace()):
+    if not other.get("boot") or (other.get("boot"), other.get("pids")) != (boot_id(), _pid_namespace()):
         return False
     return started(int(other.get("pid") or 0)) != other.get("started")
 
@@ -45,7 +45,8 @@ def campaign() -> dict[str, Any]:
     return found if known and not is_gone(found) else {}
 
 
-def _boot() -> str:
+def boot_id() -> str:
+    """Names the time since the kernel started; '' where there is none to be read."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slipway.agent import audit, files, halt, job, router
+from slipway.agent.process import boot_id
 from slipway.agent.state import api_key, read_json, service_states
 from slipway.agent.verify.client import get, speaks_tls
 from slipway.agent.verify.rungs import started
@@ -56,7 +57,7 @@ def arm(request: dict[str, Any]) -> dict[str, Any]:
     if not known and not request["workers"]:
         return {"armed": []}  # nothing of this served before
     ident = f"{request['lock']}-{time.monotonic_ns()}"
-    write(place(folder, "armed"), {**request, "id": ident, "instances": known, "boot": boot()})
+    write(place(folder, "armed"), {**request, "id": ident, "instances": known, "boot": boot_id()})
     done = subprocess.run(request["watcher"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         os.unlink(place(folder, "armed"))
@@ -64,19 +65,10 @@ def arm(request: dict[str, Any]) -> dict[str, Any]:
     return {"armed": [one["name"] for one in known]}
 
 
-def boot() -> str:
-    """Which boot of the host this is: a watcher does not outlive one."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
 def watched(folder: str) -> list[str]:
     """Names of the instances that a watcher would put back."""
     armed = read_json(place(folder, "armed"))
-    return [one["name"] for one in armed.get("instances", [])] if armed.get("boot") == boot() else []
+    return [one["name"] for one in armed.get("instances", [])] if armed.get("boot") == boot_id() else []
 
 
 def planned(folder: str) -> dict[str, dict[str, Any]]:

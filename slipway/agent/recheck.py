@@ -134,15 +134,6 @@ def to_disk(path: str) -> None:
         os.close(descriptor)
 
 
-def boot_id() -> str:
-    """Names the time since the kernel started; '' where there is none to be read."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
 def headers(folder: str) -> dict[str, Any]:
     """Sizes of all files, the small ones whole and the weights' headers, packed: a controller inspects them."""
     names = sorted(name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name)))

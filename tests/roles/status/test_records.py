@@ -5,6 +5,7 @@ import time
 
 from roles.status.records import history_lines, logged_words, recent_lines
 from slipway.agent import audit, lock, putback, status
+from slipway.agent.process import boot_id
 
 
 def test_the_page_tells_the_history_the_last_verification_and_who_is_at_it(tmp_path):
@@ -21,7 +22,7 @@ def test_the_page_tells_the_history_the_last_verification_and_who_is_at_it(tmp_p
     with (tmp_path / "audit.jsonl").open("a") as file:
         file.write('{"cut by a full di')
     lock.take({"folder": str(tmp_path), "holder": {"id": "1", "who": "bob", "from": "pod", "what": "deploy"}})
-    putback.write(putback.place(str(tmp_path), "armed"), {"instances": [{"name": "decode-0"}], "boot": putback.boot()})
+    putback.write(putback.place(str(tmp_path), "armed"), {"instances": [{"name": "decode-0"}], "boot": boot_id()})
 
     told = status.status({"folder": str(tmp_path), "workers": {}})
 
