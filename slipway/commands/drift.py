@@ -6,7 +6,6 @@ import argparse
 import json
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 from slipway.invocation import playbook_words
@@ -14,11 +13,13 @@ from slipway.invocation import playbook_words
 
 def add(commands: Any) -> argparse.ArgumentParser:
     """Add the subcommand; its parser."""
+    from slipway.commands.opening import add_limit
+
     parser: argparse.ArgumentParser = commands.add_parser(
         "drift", help="ask the hosts whether a deploy would change them: exit 0 no, 2 yes, 1 could not be told"
     )
     parser.add_argument("--json", action="store_true", help="the changes as JSON")
-    parser.add_argument("--limit", action="append", default=[], metavar="HOST", help="only this host or group")
+    add_limit(parser)
     parser.set_defaults(run=run)
     return parser
 
@@ -26,13 +27,12 @@ def add(commands: Any) -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     """List what a deploy would change."""
     from slipway.agent.drift import look
+    from slipway.commands.opening import pyinfra_options
     from slipway.front import project_root
 
-    if not Path(arguments.inventory).is_file():
-        print(f"{arguments.inventory}: no such file; name an inventory such as inventory.py", file=sys.stderr)
+    options = pyinfra_options(arguments)
+    if options is None:
         return 1
-    options = [word for item in arguments.data for word in ("--data", item)]
-    options += [word for item in arguments.limit for word in ("--limit", item)]
     answer = look(str(project_root() / "deploy.py"), arguments.inventory, options)
     if arguments.json:
         print(json.dumps(answer, indent=1))

@@ -25,6 +25,20 @@ def add_inventory(parser: argparse.ArgumentParser, default: str | None = "invent
     parser.add_argument("--declared", action="store_true", help=text)
 
 
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """Of a command that asks hosts: which."""
+    parser.add_argument("--limit", action="append", default=[], metavar="HOST", help="only this host or group")
+
+
+def pyinfra_options(arguments: argparse.Namespace) -> list[str] | None:
+    """Its --data and --limit for a run of pyinfra, or None after saying that the inventory is not there."""
+    if not Path(arguments.inventory).is_file():
+        print(f"{arguments.inventory}: no such file; name an inventory such as inventory.py", file=sys.stderr)
+        return None
+    options = [word for item in arguments.data for word in ("--data", item)]
+    return options + [word for item in arguments.limit for word in ("--limit", item)]
+
+
 def opened_of(arguments: argparse.Namespace) -> Opened | None:
     """The inventory, or None after printing everything that is wrong with its configuration."""
     from slipway.config.errors import InvalidConfigError
