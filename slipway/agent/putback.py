@@ -30,7 +30,7 @@ from typing import Any
 from slipway.agent import audit, files, halt, job, router
 from slipway.agent.process import boot_id
 from slipway.agent.state import api_key, read_json, service_states
-from slipway.agent.verify.client import get, speaks_tls
+from slipway.agent.verify.client import asked_at, get
 from slipway.agent.verify.rungs import started
 
 POLL_S = 1.0
@@ -245,7 +245,8 @@ def call(command: list[str], may_fail: bool = False) -> None:
 
 def healthy(one: dict[str, Any], before: dict[str, Any], config: str, ca: str | None) -> str:
     """Wait until it is as well as a worker or router must be. Raises BackError."""
-    subject = {"name": one["name"], "url": url_of(before), "address": before["address"], "config": config,
+    url = asked_at(before["serves_at"], before.get("argv", []))
+    subject = {"name": one["name"], "url": url, "address": before["address"], "config": config,
                "ports": before["ports"], "service": one["service"], "timeout_s": 20, "ca": ca,
                "serves": before["rank"] == 0}  # fmt: skip
     end = time.monotonic() + one["budget_s"]
@@ -256,12 +257,6 @@ def healthy(one: dict[str, Any], before: dict[str, Any], config: str, ca: str | 
         if time.monotonic() > end:
             raise BackError(f"{one['name']} did not come up in {one['budget_s']} s: {last['rung']}: {last['detail']}")
         time.sleep(POLL_S)
-
-
-def url_of(planned: dict[str, Any]) -> str:
-    """Where an instance of the current release is asked."""
-    tls = speaks_tls(planned.get("argv", []))
-    return str(planned["serves_at"]).replace("http://", "https://", 1) if tls else str(planned["serves_at"])
 
 
 def when_healthy(workers: list[dict[str, Any]], ca: str | None) -> Iterator[dict[str, Any]]:

@@ -87,9 +87,10 @@ def connect(subject: dict[str, Any], address: str) -> http.client.HTTPConnection
     return http.client.HTTPConnection(host, parts.port, timeout=timeout)
 
 
-def speaks_tls(command: Sequence[str]) -> bool:
-    """Whether a server with this command line is asked by https."""
-    return any(word.partition("=")[0] in TLS_FLAGS for word in command)
+def asked_at(serves_at: str, command: Sequence[str]) -> str:
+    """The base URL of a server that listens at `serves_at`, with the scheme that its command line makes it speak."""
+    tls = any(word.partition("=")[0] in TLS_FLAGS for word in command)
+    return serves_at.replace("http://", "https://", 1) if tls else serves_at
 
 
 def trust(certificate: str | None) -> ssl.SSLContext:

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from slipway.agent import lock, putback
+from slipway.agent.verify.client import asked_at
 from tests.slipway.agent.verify.scripted import self_signed, serving
 
 
@@ -147,8 +148,7 @@ def test_a_watcher_that_does_not_start_is_an_error(home):
 def test_one_that_speaks_tls_is_asked_by_https_and_its_certificate_is_checked(tmp_path):
     certificate = self_signed(tmp_path)
     with serving(lambda *_: (200, {}), certificate) as url:
-        planned = {"serves_at": url.replace("https", "http"), "argv": ["python", "--ssl-certfile=/its.pem"]}
-        assert putback.url_of(planned) == url
+        assert asked_at(url.replace("https", "http"), ["python", "--ssl-certfile=/its.pem"]) == url
         assert putback.well(url, certificate.with_suffix(".crt").read_text())
         assert not putback.well(url, None)
-    assert putback.url_of({"serves_at": "http://10.0.0.1:30000", "argv": ["python"]}) == "http://10.0.0.1:30000"
+    assert asked_at("http://10.0.0.1:30000", ["python"]) == "http://10.0.0.1:30000"
