@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from slipway.agent import gates
+from slipway.bundle import agent_bundle
 from tests.slipway.agent.test_build import wheel
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
@@ -37,8 +38,10 @@ def make():
             "distribution": "thing", "version": "1.0", **more,
         }  # fmt: skip
         (root / "request.json").write_text(json.dumps(request))
+        bundle = root / "agent.pyz"  # as on a host: the other user may have no way to our checkout
+        bundle.write_bytes(agent_bundle())
         done = subprocess.run(
-            [sys.executable, "-m", "slipway.agent.build", str(root / "request.json")],
+            [sys.executable, str(bundle), "build", str(root / "request.json")],
             env={**os.environ, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SECRET_OF_THE_LOGIN": "1"},
             capture_output=True, text=True, timeout=120,
         )  # fmt: skip
