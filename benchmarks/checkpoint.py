@@ -1,14 +1,15 @@
 """Ratios for checkpoints: fetching against curl, verifying against sha256sum, and what looking at one costs.
 
-usage: python benchmarks/checkpoint.py [--gb 2] [--shards 76] [--mb-per-s 0] [--parts fetch verify structure]
+usage: python benchmarks/checkpoint.py [--gb 2] [--shards 76] [--mb-per-s 0 15] [--parts fetch verify structure]
 
 The server is tests/hub in a process of its own; each side fetches the same files from it in the same run, alternating,
 eight side by side. --mb-per-s caps each connection, as a link does; 0 leaves the loopback free, where the client's own
-cost shows most. Files are random, not sparse. The structure check reads a folder shaped like a checkpoint of 149 GB
-(sparse, with real headers). Ratios are taken pair by pair; their spread says how quiet the machine was.
+cost shows most: on few cores that also serve the files, the hash has none to itself. Files are random, not sparse.
+The structure check reads a folder shaped like a checkpoint of 149 GB (sparse, with real headers). Ratios are taken pair by pair; their spread says how quiet the machine was.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,13 +39,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.dir) as place:
         folder = Path(place)
         source = write_checkpoint(folder / "source", given.shards, int(given.gb * 1e9 / given.shards))
-        command = [sys.executable, "-m", "tests.hub.server", REPO, str(source), str(int(given.mb_per_s * 1e6))]
-        server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            url = server.stdout.readline().strip()
-            transfers(url, folder, given.runs) if "fetch" in given.parts else fetched(url, folder)
-        finally:
-            server.communicate("")
+        if "fetch" in given.parts:
+            for rate in given.mb_per_s:
+                print(f"links of {rate:g} MB/s a connection" if rate else "loopback, free")
+                with served(source, rate) as url:
+                    transfers(url, folder, given.runs)
+        else:
+            with served(source) as url:
+                fetched(url, folder)
         verification(folder / "checkpoint", given.runs) if "verify" in given.parts else None
         structure(folder / "large") if "structure" in given.parts else None
 
@@ -53,11 +55,24 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--gb", type=float, default=2.0)
     parser.add_argument("--shards", type=int, default=76)
-    parser.add_argument("--mb-per-s", type=float, default=0.0, help="cap of each connection, 10^6 bytes")
+    parser.add_argument(
+        "--mb-per-s", type=float, nargs="+", default=[0.0, 15.0], help="caps of each connection in turn, 10^6 bytes"
+    )
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--parts", nargs="*", default=["fetch", "verify", "structure"])
     parser.add_argument("--dir", help="where the files go; default: the temporary folder")
     return parser.parse_args()
+
+
+@contextlib.contextmanager
+def served(source: Path, mb_per_s: float = 0) -> Iterator[str]:
+    """The address of a server of the files, in a process of its own."""
+    command = [sys.executable, "-m", "tests.hub.server", REPO, str(source), str(int(mb_per_s * 1e6))]
+    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield server.stdout.readline().strip()
+    finally:
+        server.communicate("")
 
 
 def transfers(url: str, folder: Path, runs: int) -> None:
