@@ -5,7 +5,8 @@ usage: python benchmarks/checkpoint.py [--gb 2] [--shards 76] [--mb-per-s 0 15] 
 The server is tests/hub in a process of its own; each side fetches the same files from it in the same run, alternating,
 eight side by side. --mb-per-s caps each connection, as a link does; 0 leaves the loopback free, where the client's own
 cost shows most: on few cores that also serve the files, the hash has none to itself. Files are random, not sparse.
-The structure check reads a folder shaped like a checkpoint of 149 GB (sparse, with real headers). Ratios are taken pair by pair; their spread says how quiet the machine was.
+The structure check reads a folder shaped like a checkpoint of 149 GB (sparse, with real headers). Ratios are taken pair
+by pair; their spread says how quiet the machine was.
 """
 
 import argparse
