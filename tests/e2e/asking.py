@@ -13,8 +13,8 @@ QUESTION = "What is the capital of France?"
 class Asking:
     """With `with`: what was asked, and what was not answered in full."""
 
-    def __init__(self, port: int, clients: int = 4) -> None:
-        self.port = port
+    def __init__(self, port: int, clients: int = 4, key: str = "") -> None:
+        self.port, self.key = port, key
         self.asked = 0
         self.lost: list[str] = []
         self.stop = threading.Event()
@@ -43,7 +43,7 @@ class Asking:
                                 "messages": [{"role": "user", "content": QUESTION}]}  # fmt: skip
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            head = {"Content-Type": "application/json"}
+            head = {"Content-Type": "application/json", **({"Authorization": f"Bearer {self.key}"} if self.key else {})}
             connection.request("POST", "/v1/chat/completions", json.dumps(body), head)
             with connection.getresponse() as response:
                 text = response.read().decode(errors="replace")

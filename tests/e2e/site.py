@@ -6,8 +6,10 @@ import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,6 +84,33 @@ class Site:
             timeout=timeout,
         )
         return Ran(done.returncode, done.stdout)
+
+    def hit(self, at: str, env: dict[str, str] | None = None, **more: object) -> str:
+        """Kill a deploy, and all that it runs here, at the first line with `at`; what it had said."""
+        command = self.command("-y", "deploy.py", **more)
+        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **(env or {})}
+        said = ""
+        with subprocess.Popen(
+            command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        ) as process:  # fmt: skip
+            for line in process.stdout or ():
+                said += line
+                if at in line:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    return said
+        raise AssertionError(f"it ended without {at!r}:\n{said}")
+
+    def put_back(self, within_s: float = 120) -> list[str]:
+        """How what this machine put back by itself, without a controller, ended."""
+        audit, end = self.root / "deployments" / self.name / "audit.jsonl", time.monotonic() + within_s
+        while time.monotonic() < end:
+            rows = [json.loads(line) for line in audit.read_text().splitlines()]
+            found = [row["result"] for row in rows if row["what"] == "put back" and row["result"] != "begun"]
+            if found:
+                return found
+            time.sleep(0.5)
+        return []
 
     def deploy(self, **more: object) -> Ran:
         return self.run("-y", "deploy.py", **{key.replace("__", "."): value for key, value in more.items()})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.site import Site
 
-pytestmark = pytest.mark.full  # three deploys; tests/slipway/agent/simulator/test_router.py shows the core
+pytestmark = pytest.mark.full  # four deploys; tests/slipway/agent/simulator/test_router.py shows the core
 REQUEST = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=slipway-test"]
 
 
@@ -40,3 +41,9 @@ def test_a_certificate_that_signs_itself_is_named_and_the_deployment_proven_and_
     changed = site.deploy(decode__env={"SOME": "change"})
     assert changed.rc == 0, changed.out
     assert {name for name, pid in site.pids().items() if pid != before[name]} == {"decode-0"}
+
+    site.hit(": start decode-0", **{"rollout.confirm_s": 10, "decode.env": {"NEVER": "proven"}})
+    assert site.put_back() == ["ok"]
+    again = site.run("-y", "playbooks/verify.py", **{"decode.env": {"SOME": "change"}})
+    assert again.rc == 0, again.out
+    assert b"NEVER=" not in Path(f"/proc/{site.pids()['decode-0']}/environ").read_bytes()

@@ -12,21 +12,44 @@ CELLS = {"shapes": [[65, 16]], "concurrency": [1, 4], "prompts": 2, "warmups": 1
 
 
 def test_a_sweep_on_the_real_engine_is_valid_and_says_what_it_measured(engine_site):
-    label, folder = f"{engine_site.name}-real", CHECKOUT / "bench" / f"{engine_site.name}-real"
-    sweep = {"label": label, "bench.sweep": "small", "bench.sweeps.small": CELLS}
-    try:
-        done = engine_site.run("-y", "playbooks/bench.py", **sweep)
+    cells, record = measured(engine_site, f"{engine_site.name}-real")
 
+    assert [(cell["cell"], cell["status"]) for cell in cells] == [("65-16-c1", "valid"), ("65-16-c4", "valid")]
+    assert [cell["total_output_tokens"] for cell in cells] == [2 * 16, 8 * 16]
+    assert [cell["input_length_mismatches"] + cell["output_length_mismatches"] for cell in cells] == [0, 0]
+    assert cells[1]["server"]["generation_tokens"] >= 8 * 16
+    assert cells[1]["server"]["missing"] == []
+    assert cells[1]["mean_itl_ms"] > 0
+    assert (record["simulated"], record["engine"]["version"]) == (False, "0.5.13")
+    assert any(build["kind"] == "sglang" for build in record["builds"].values())
+
+
+def test_the_engine_s_own_client_measures_the_same_cells_with_the_same_keys(engine_site):
+    """It wants a package that the engine does not bring, so this is another build, which is deployed first."""
+    ours, _ = measured(engine_site, f"{engine_site.name}-ours")
+    extra = {"engine.extra_packages": ["datasets"]}
+    try:
+        deployed = engine_site.run("-y", "deploy.py", timeout=1800, **extra)
+        assert deployed.rc == 0, deployed.out
+        theirs, _ = measured(engine_site, f"{engine_site.name}-theirs", **extra, **{"bench.client": "engine"})
+    finally:
+        back = engine_site.run("-y", "deploy.py", timeout=1800)
+    assert back.rc == 0, back.out
+
+    assert [(cell["cell"], cell["status"]) for cell in theirs] == [(cell["cell"], "valid") for cell in ours]
+    assert [cell["total_output_tokens"] for cell in theirs] == [2 * 16, 8 * 16]
+    assert set(ours[0]) == set(theirs[0])
+    assert all(cell["median_ttft_ms"] > 0 and cell["output_throughput"] > 0 for cell in theirs)
+
+
+def measured(site, label, **more):
+    """The cells of a small sweep, and their provenance."""
+    folder = CHECKOUT / "bench" / label
+    sweep = {"label": label, "bench.sweep": "small", "bench.sweeps.small": CELLS, **more}
+    try:
+        done = site.run("-y", "playbooks/bench.py", **sweep)
         assert done.rc == 0, done.out
         cells = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-        assert [(cell["cell"], cell["status"]) for cell in cells] == [("65-16-c1", "valid"), ("65-16-c4", "valid")]
-        assert [cell["total_output_tokens"] for cell in cells] == [2 * 16, 8 * 16]
-        assert [cell["input_length_mismatches"] + cell["output_length_mismatches"] for cell in cells] == [0, 0]
-        assert cells[1]["server"]["generation_tokens"] >= 8 * 16
-        assert cells[1]["server"]["missing"] == []
-        assert cells[1]["mean_itl_ms"] > 0
-        record = json.loads((folder / "provenance.json").read_text())
-        assert (record["simulated"], record["engine"]["version"]) == (False, "0.5.13")
-        assert any(build["kind"] == "sglang" for build in record["builds"].values())
+        return cells, json.loads((folder / "provenance.json").read_text())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
