@@ -81,15 +81,27 @@ class Router:
         self.wait(lambda: url not in self.workers(), f"still sends to {url}, which it was told to leave")
 
     def add(self, spec: dict[str, Any]) -> None:
-        """Until the router has it and takes it for healthy."""
-        url = spec["url"]
-        if self.workers().get(url, {}).get("status") == "draining":
-            self.remove(url)
-        if url not in self.workers():
-            status, said = self.call("POST", "/workers", {**spec, "api_key": self.key} if self.key else spec)
-            if status not in (202, 409):
-                raise RouterError(f"{self.url} does not take {url}: {status} {said.get('error', said)}")
-        self.wait(lambda: bool(self.workers().get(url, {}).get("is_healthy")), f"does not take {url} for healthy")
+        """Until the router has it and takes it for healthy; anew when a removal that began before takes it away."""
+        asked = False
+
+        def healthy() -> bool:
+            nonlocal asked
+            row = self.workers().get(spec["url"])
+            if row and row.get("status") == "draining":
+                self.remove(spec["url"])
+                row = None
+            if row is None and not asked:
+                self.ask_for(spec)
+            asked = row is None  # until it is on the list: the router takes it on in a job of its own
+            return bool(row and row.get("is_healthy"))
+
+        self.wait(healthy, f"does not take {spec['url']} for healthy")
+
+    def ask_for(self, spec: dict[str, Any]) -> None:
+        """Tell the router of a worker. Raises RouterError when it refuses."""
+        status, said = self.call("POST", "/workers", {**spec, "api_key": self.key} if self.key else spec)
+        if status not in (202, 409):
+            raise RouterError(f"{self.url} does not take {spec['url']}: {status} {said.get('error', said)}")
 
     def wait(self, condition: Any, complaint: str) -> None:
         """Poll. Raises RouterError with the complaint after the deadline."""

@@ -148,10 +148,15 @@ def test_a_worker_that_asks_for_a_key_comes_back(keyed: Cluster) -> None:
 def test_a_removal_that_still_sleeps_does_not_take_the_returned_worker(cluster: Cluster) -> None:
     port, (_, decode, _) = cluster
     url = f"http://127.0.0.1:{decode.port}"
-    row = next(one for one in ask(port, "/workers").json["workers"] if one["url"] == url)
-    ask(port, f"/workers/{row['id']}", {"health": {"drain_settle_secs": 2}}, method="PATCH")
+
+    def row() -> dict[str, str]:
+        return next(one for one in ask(port, "/workers").json["workers"] if one["url"] == url)
+
+    number = row()["id"]
+    ask(port, f"/workers/{number}", {"health": {"drain_settle_secs": 2}}, method="PATCH")
     time.sleep(0.2)
-    ask(port, f"/workers/{row['id']}", method="DELETE")
+    ask(port, f"/workers/{number}", method="DELETE")
+    until(lambda: row().get("status") == "draining")  # the router does it in a job of its own
 
     told(port, add=[{"url": url, "worker_type": "decode"}])
 
