@@ -10,6 +10,7 @@ import os
 import ssl
 import sys
 import urllib.request
+from functools import cached_property
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -30,7 +31,11 @@ class Client:
     def __init__(self, endpoint: str, repo: str, token: str = "", timeout_s: float = 30.0) -> None:
         self.endpoint, self.repo, self.token = endpoint.rstrip("/"), repo, token
         self.hub, self.timeout_s = library(timeout_s), timeout_s
-        self.api = self.hub.HfApi(endpoint=self.endpoint, token=token or False)
+
+    @cached_property
+    def api(self) -> Any:
+        """What lists a repository. Its import is 0.2 s, which a fetch of known files does without."""
+        return self.hub.HfApi(endpoint=self.endpoint, token=self.token or False)
 
     def commit(self, revision: str) -> str:
         """The commit that a branch, a tag or a commit's own id stands for now."""
