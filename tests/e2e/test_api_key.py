@@ -133,39 +133,6 @@ def test_what_follows_a_deploy_has_the_key_too(keyed):
         assert holding_the_key(CHECKOUT / folder / keyed.name) == {}
 
 
-def test_a_second_set_that_stands_in_has_the_key_too(keyed):
-    assert keyed.first.rc == 0, keyed.first.out
-    before, green = keyed.pids(), {"rollout.strategy": "blue-green", "rollout.green_port": port_here(21690)}
-    with Watching() as watching, Asking(keyed.ports["router.port"], key=KEY) as asking:
-        done = keyed.run("-y", "deploy.py", env=ENV, **green, **{"worker.env": {"ANOTHER": "change"}})
-
-    assert done.rc == 0, done.out
-    assert "router-0-green known-answers" in done.out
-    assert "OUTAGE" not in done.out
-    assert (asking.lost, asking.asked > 10) == ([], True)
-    assert watching.seen == set()
-    assert KEY not in done.out
-    assert {name for name, pid in keyed.pids().items() if pid != before[name]} == {"prefill-0", "decode-0"}
-    assert set(holding_the_key(keyed.root).values()) == {"600"}
-
-
-def test_what_a_dead_controller_leaves_is_put_back_with_the_key(keyed):
-    assert keyed.first.rc == 0, keyed.first.out
-    before = keyed.pids()
-    with Watching() as watching:
-        keyed.hit(": start decode-0", env=ENV, **{"rollout.confirm_s": 10, "decode.env": {"NEVER": "proven"}})
-
-        assert keyed.put_back() == ["ok"]
-
-    status, text = chat(keyed.ports["router.port"], KEY)
-    assert (status, "391" in text) == (200, True), text
-    assert chat(keyed.ports["decode.port"])[0] == 401
-    assert {name for name, pid in keyed.pids().items() if pid != before[name]} == {"decode-0"}
-    assert b"NEVER=" not in Path(f"/proc/{keyed.pids()['decode-0']}/environ").read_bytes()
-    assert watching.seen == set()
-    assert set(holding_the_key(keyed.root).values()) == {"600"}
-
-
 def test_who_has_no_key_can_look_and_is_told_what_was_not_compared(keyed):
     shown = keyed.run("-y", "playbooks/status.py", **{"decode.env": {"SOME": "change"}})
 
@@ -191,3 +158,36 @@ def test_a_key_that_is_missing_or_wrong_is_told_before_anything_is_touched(keyed
     assert "Traceback" not in done.out
     assert not {KEY, "other", "wrong"} & set(done.out.split())
     assert keyed.pids() == before
+
+
+def test_what_a_dead_controller_leaves_is_put_back_with_the_key(keyed):
+    assert keyed.first.rc == 0, keyed.first.out
+    before = keyed.pids()
+    with Watching() as watching:
+        keyed.hit(": start decode-0", env=ENV, **{"rollout.confirm_s": 10, "decode.env": {"NEVER": "proven"}})
+
+        assert keyed.put_back() == ["ok"]
+
+    status, text = chat(keyed.ports["router.port"], KEY)
+    assert (status, "391" in text) == (200, True), text
+    assert chat(keyed.ports["decode.port"])[0] == 401
+    assert {name for name, pid in keyed.pids().items() if pid != before[name]} == {"decode-0"}
+    assert b"NEVER=" not in Path(f"/proc/{keyed.pids()['decode-0']}/environ").read_bytes()
+    assert watching.seen == set()
+    assert set(holding_the_key(keyed.root).values()) == {"600"}
+
+
+def test_a_second_set_that_stands_in_has_the_key_too(keyed):
+    assert keyed.first.rc == 0, keyed.first.out
+    before, green = keyed.pids(), {"rollout.strategy": "blue-green", "rollout.green_port": port_here(21690)}
+    with Watching() as watching, Asking(keyed.ports["router.port"], key=KEY) as asking:
+        done = keyed.run("-y", "deploy.py", env=ENV, **green, **{"worker.env": {"ANOTHER": "change"}})
+
+    assert done.rc == 0, done.out
+    assert "router-0-green known-answers" in done.out
+    assert "OUTAGE" not in done.out
+    assert (asking.lost, asking.asked > 10) == ([], True)
+    assert watching.seen == set()
+    assert KEY not in done.out
+    assert {name for name, pid in keyed.pids().items() if pid != before[name]} == {"prefill-0", "decode-0"}
+    assert set(holding_the_key(keyed.root).values()) == {"600"}
