@@ -72,11 +72,10 @@ class Site:
         return self.run_command(self.command(*words, **more), timeout, env)
 
     def run_command(self, command: list[str], timeout: float = 600, env: dict[str, str] | None = None) -> Ran:
-        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **(env or {})}
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env=env,
+            env=environment(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -87,11 +86,9 @@ class Site:
 
     def hit(self, at: str, env: dict[str, str] | None = None, **more: object) -> str:
         """Kill a deploy, and all that it runs here, at the first line with `at`; what it had said."""
-        command = self.command("-y", "deploy.py", **more)
-        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **(env or {})}
-        said = ""
+        command, said = self.command("-y", "deploy.py", **more), ""
         with subprocess.Popen(
-            command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            command, cwd=self.folder, env=environment(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, start_new_session=True,
         ) as process:  # fmt: skip
             for line in process.stdout or ():
@@ -153,6 +150,11 @@ class Site:
             for pid, mark in ours.items()
             if "SLIPWAY_INSTANCE" in mark and ours.get(parent_of(pid)) != mark
         }
+
+
+def environment(more: dict[str, str] | None) -> dict[str, str]:
+    """Of a command as a user would run it from the checkout."""
+    return {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **(more or {})}
 
 
 def marks_of(pid: int) -> dict[str, str]:
