@@ -23,7 +23,8 @@ def process_runs(subject: dict[str, Any]) -> str:
     if state["state"] != "running":
         raise RungError(f"the process is {state['state']} ({state.get('detail', '')})")
     if state.get("config") not in (None, subject["config"]):
-        raise RungError(f"it runs configuration {state['config']}; the plan's is {subject['config']}")
+        found = f"it runs configuration {state['config']}; the plan's is {subject['config']}"
+        raise RungError(f"{found}: deploy, or verify with the settings that it was deployed with")
     subject["pid"] = state["pid"]
     if subject.get("expected_pid") not in (None, state["pid"]):
         raise RungError(f"it was restarted meanwhile: pid {state['pid']}, was {subject['expected_pid']}")

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from slipway.agent.verify.climbing import attempt
-from slipway.agent.verify.process import environment_right, limits_granted
+from slipway.agent.verify.process import environment_right, limits_granted, process_runs
 
 ENV = {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "2,3", "SGLANG_HOST_IP": "10.0.0.1"}
 
@@ -63,3 +65,13 @@ def test_limits_that_were_not_granted() -> None:
     with process(ENV, nofile=256) as subject:
         ok, detail = attempt(limits_granted, subject, 5)
     assert (ok, "did not grant nofile 256, asked 512" in detail) == (False, True)
+
+
+def test_a_process_of_another_configuration_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = {"decode-0": {"state": "running", "config": "old", "pid": 1}}
+    monkeypatch.setattr("slipway.agent.verify.process.service_states", lambda service: state)
+    subject = {"service": {"name": "decode-0"}, "config": "new", "doing": ""}
+    assert attempt(process_runs, subject, 5) == (
+        False,
+        "it runs configuration old; the plan's is new: deploy, or verify with the settings that it was deployed with",
+    )
