@@ -24,7 +24,8 @@ from typing import Any
 PORTS_UP = 1500
 START_BUDGET_S = 240
 STREAMS = (1, 8, 16)
-ROUNDS = 3
+ROUNDS = 8
+PROMPTS = 16  # a stream and cell: cells of two to four seconds on two H200
 INPUT, OUTPUT = 512, 128  # tokens, as in the hand run that set the yardstick
 
 
@@ -79,7 +80,7 @@ def wait(instances: list[dict[str, Any]], ports: set[str], running: dict[str, su
 
 def measure(url: str, model: str, streams: int, seed: str) -> dict[str, Any]:
     """One cell by the built-in client."""
-    words = ["--url", url, "--model", model, "--streams", str(streams), "--prompts", str(max(8, 8 * streams))]
+    words = ["--url", url, "--model", model, "--streams", str(streams), "--prompts", str(PROMPTS * streams)]
     words += ["--input", str(INPUT), "--output", str(OUTPUT), "--warmups", str(streams), "--seed", seed]
     done = subprocess.run([sys.executable, "-m", "slipway.agent.load", *words], stdout=subprocess.PIPE, check=False)
     if done.returncode:

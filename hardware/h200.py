@@ -32,7 +32,6 @@ from hardware.machine import AGGREGATED, Data, Machine, StageError
 
 WRONG = "wrong-tiny"
 QUESTION = "What is 17*23? Answer with the number only."
-LOAD_S = 130  # how long the load runs while a flag changes
 RECOVER_S = 240
 
 
@@ -70,8 +69,7 @@ def experiment(machine: Machine) -> None:
 
 def change(machine: Machine) -> None:
     """One flag changed while clients are served. With one worker a role the outage is announced and counted."""
-    with machine.load("change", LOAD_S):
-        time.sleep(5)
+    with machine.load("change"):
         machine.pyinfra("deploy.py", what="change a flag under load", data={"decode.max_running_requests": 48})
 
 
@@ -81,7 +79,8 @@ def wrong(machine: Machine) -> None:
     data: Data = {"model.path": str(machine.damaged_model(WRONG))}
     if machine.simulated:  # it reads no weights
         data["worker.env"] = {"SLIPWAY_SIM_FAULTS": "wrong-answer"}
-    said = machine.pyinfra("deploy.py", what="deploy a wrong release", fails=True, data=data)
+    with machine.load("wrong"):
+        said = machine.pyinfra("deploy.py", what="deploy a wrong release", fails=True, data=data)
     if "known" not in said:
         raise StageError("the wrong release failed for another reason than its answers")
     if machine.release() != before:
@@ -93,13 +92,14 @@ def wrong(machine: Machine) -> None:
 def killed(machine: Machine) -> None:
     """kill -9 to the decode worker; the service manager starts it again."""
     pid = machine.pid("decode-0")
-    os.kill(pid, signal.SIGKILL)
-    began = time.monotonic()
-    while machine.ask(QUESTION, timeout=10) != "391":
-        if time.monotonic() - began > RECOVER_S:
-            raise StageError(f"no right answer {RECOVER_S} s after decode-0 was killed")
-        time.sleep(0.5)
-    machine.note("decode-0 killed: right answers again", time.monotonic() - began)
+    with machine.load("killed"):
+        os.kill(pid, signal.SIGKILL)
+        began = time.monotonic()
+        while machine.ask(QUESTION, timeout=10) != "391":
+            if time.monotonic() - began > RECOVER_S:
+                raise StageError(f"no right answer {RECOVER_S} s after decode-0 was killed")
+            time.sleep(0.5)
+        machine.note("decode-0 killed: right answers again", time.monotonic() - began)
     if machine.pid("decode-0") == pid:
         raise StageError("decode-0 was not killed")
     machine.pyinfra("deploy.py", what="deploy after the kill")

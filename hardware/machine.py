@@ -13,8 +13,10 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,9 @@ DEPLOYMENT = "h200"
 AGGREGATED, DISAGGREGATED = "aggregated.py", "inventory.py"
 Data = dict[str, Any]
 LOG_BYTES = 1_000_000  # of each worker's log; the end counts
+LOAD_S = 500  # at most; a load ends with what it runs beside
+AROUND_S = 5  # of load before and after
+SILENCE_S = 60  # without a byte, after which a client gives a request up
 
 
 class StageError(Exception):
@@ -164,17 +169,32 @@ class Machine:
         return found
 
     @contextlib.contextmanager
-    def load(self, name: str, seconds: int) -> Iterator[None]:
-        """Sixteen streams in a closed loop beside what happens inside; what was lost is kept, not judged."""
-        words = ["--url", self.router(), "--model", self.model(), "--streams", "16", "--duration", str(seconds)]
-        words += ["--input", "128", "--output", "64", "--rows", str(self.out / f"load-{name}.jsonl")]
-        with (self.out / f"load-{name}.json").open("wb") as file:
+    def load(self, name: str) -> Iterator[None]:
+        """Sixteen streams in a closed loop, before, during and after what happens inside; what was lost is kept."""
+        end = self.scratch / f"load-{name}.end"
+        end.unlink(missing_ok=True)
+        words = ["--url", self.router(), "--model", self.model(), "--streams", "16", "--until", str(end)]
+        words += ["--duration", str(LOAD_S), "--input", "128", "--output", "64", "--silence", str(SILENCE_S)]
+        words += ["--rows", str(self.scratch / f"load-{name}.jsonl")]
+        with (self.scratch / f"load-{name}.json").open("wb") as file:
             client = subprocess.Popen([sys.executable, "-m", "slipway.agent.load", *words], cwd=CHECKOUT, stdout=file,
                                       stderr=subprocess.DEVNULL)  # fmt: skip
             try:
+                time.sleep(AROUND_S)
                 yield
+                time.sleep(AROUND_S)
             finally:
-                client.wait(seconds + 120)
+                end.touch()
+                client.wait(SILENCE_S + 60)
+        self._served(name)
+
+    def _served(self, name: str) -> None:
+        """What the load saw: requests, lost ones, and the longest time in which none was answered."""
+        rows = [json.loads(line) for line in (self.scratch / f"load-{name}.jsonl").open(encoding="utf-8")]
+        ends = sorted(row["end"] for row in rows if not row["error"])
+        gap = max((after - before for before, after in pairwise(ends)), default=0.0)
+        errors = Counter(row["error"] for row in rows if row["error"])
+        self.note(f"load {name}: longest without an answer", gap, requests=len(rows), lost=dict(errors))
 
     def processes(self) -> dict[int, str]:
         """Processes of the deployment: pid to instance."""
@@ -229,9 +249,11 @@ class Machine:
             for path in sorted((CHECKOUT / "examples/h200-x2").glob("bench/**/*")):
                 if path.is_file():
                     self._add(archive, path, "controller")
+            for path in sorted(self.scratch.glob("load-*.json*")):
+                self._add(archive, path, "scratch")
 
     def _add(self, archive: tarfile.TarFile, path: Path, top: str = "host") -> None:
-        base = self.home if top == "host" else EXAMPLE
+        base = {"host": self.home, "controller": EXAMPLE, "scratch": self.scratch}[top]
         info = tarfile.TarInfo(f"{top}/{path.relative_to(base)}")
         data = path.read_bytes()[-LOG_BYTES:]
         info.size = len(data)
