@@ -89,9 +89,9 @@ def measure(url: str, model: str, streams: int, seed: str) -> dict[str, Any]:
     return record
 
 
-def compare(deployed: str, by_hand: str, model: str) -> list[dict[str, Any]]:
-    """Every cell in turns, ROUNDS times; who goes first changes from round to round."""
-    rows = []
+def compare(deployed: str, by_hand: str, model: str, result: Path) -> None:
+    """Every cell in turns, ROUNDS times; who goes first changes from round to round. Each row is kept at once."""
+    rows: list[dict[str, Any]] = []
     for streams in STREAMS:
         found: dict[str, list[float]] = {deployed: [], by_hand: []}
         for round_ in range(ROUNDS):
@@ -101,8 +101,7 @@ def compare(deployed: str, by_hand: str, model: str) -> list[dict[str, Any]]:
         ratios = [one / other for one, other in zip(found[deployed], found[by_hand], strict=True)]
         rows.append({"streams": streams, "deployed": found[deployed], "by_hand": found[by_hand],
                      "ratio": statistics.median(ratios)})  # fmt: skip
-        print(json.dumps(rows[-1]), flush=True)
-    return rows
+        result.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 def stop(running: dict[str, subprocess.Popen[bytes]]) -> None:
@@ -130,7 +129,7 @@ def main(plan_file: str, result: str) -> int:
             for one in instances:
                 running[one["name"]] = start(one, ports, Path(folder))
             wait(instances, ports, running)
-            rows = compare(router["serves_at"], moved(router["serves_at"], ports), model)
+            compare(router["serves_at"], moved(router["serves_at"], ports), model, Path(result))
         except ByHandError as error:
             print(f"no comparison: {error}", file=sys.stderr)
             for log in sorted(Path(folder).glob("*.log")):
@@ -138,7 +137,6 @@ def main(plan_file: str, result: str) -> int:
             return 1
         finally:
             stop(running)
-    Path(result).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from pyinfra import logger
 from pyinfra.api.host import Host
 
 from roles.remote import RemoteError, ask_agent, check, execute
@@ -91,6 +92,8 @@ class Services:
         output = ask_agent(self.host, self.plan, "halt", request=request)
         if not output.ok:
             raise RemoteError(f"{instance} could not be stopped: {output.said}")
+        if output.stdout and json.loads(output.stdout[-1])["idle"]:
+            logger.info(f"    {self.host.name}: {instance} had no request in hand and did not end by itself: ended")
 
     def read_log(self, instance: str, patterns: bool = True, **request: Any) -> dict[str, Any]:
         """What slipway/agent/logs.py finds in an instance's output; `error` says why it could not look."""

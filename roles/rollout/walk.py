@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyinfra import logger
@@ -17,6 +18,7 @@ from roles.rollout.traffic import Traffic
 from roles.rollout.watch import after_step, before_step
 from roles.run import Run, green_due, live_of, policy_of, print_limits, reread, rollout_changes, steps_of
 from roles.services import Services
+from roles.together import together
 from slipway.converge.change import Change
 from slipway.plan.model import Instance
 from slipway.rollout import Step, only_green
@@ -147,9 +149,11 @@ class Walk:
         self.prove_routers()
 
     def _stop(self, instances: Sequence[Instance]) -> None:
+        """All at once: each may take as long as its longest request."""
+        calls = [partial(self.on(instance.host).stop, instance) for instance in instances]
         for instance in instances:
             logger.info(f"    {instance.host}: stop {instance.name}")
-            self.on(instance.host).stop(instance)
+        together(calls)
 
     def _came_up(self, instances: Sequence[Instance]) -> list[Instance]:
         """Of those that were down, whom the manager has started, or is about to, with files that we were writing."""

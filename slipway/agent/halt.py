@@ -5,6 +5,10 @@ manager, in order), patience_s, tmp (folder to empty, or ""). Prints one JSON li
 
 The engine ends by killing itself, its resource tracker included, so what that would have removed stays in
 /dev/shm. Files there are known to be ours by their inode, which the live process has mapped.
+
+SGLang 0.5.13 keeps an entry of every request that it refused before its scheduler saw it (too long a prompt, say), and
+waits for those when it is told to stop, until whoever told it loses patience (tokenizer_manager.py; 0.5.16 drops them).
+So a worker that says that it has nothing in hand, and does not end, is ended: nobody waits for an answer from it.
 """
 
 from __future__ import annotations
@@ -16,30 +20,78 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from slipway.agent import supervise
+from slipway.agent import in_hand, supervise
 from slipway.agent.state import process_marks
 
 SHARED = "/dev/shm/"  # noqa: S108 - where POSIX semaphores lie
+SETTLE_S = 12.0  # the engine looks every 5 s whether it may end, the first time up to 5 s after it was told
+IDLE_LOOKS = 3  # one after the other, a second apart, in which it has nothing in hand
 
 
 def halt(request: dict[str, Any]) -> dict[str, Any]:
     """Run the manager's commands, then end and remove what they left."""
     inodes = {inode for pid in processes(request) for inode in shared_inodes(pid)}
+    with impatient(request) as idle:
+        failures, left = stopped(request)
+    kill(left)
+    removed = list(remove_shared(inodes))
+    empty(request.get("tmp", ""))
+    alive = wait_gone(request, 10.0)
+    return {"killed": left, "idle": idle, "removed": removed, "failures": failures, "alive": alive}
+
+
+def stopped(request: dict[str, Any]) -> tuple[list[str], list[int]]:
+    """What failed of the manager's commands, and the processes that are still there when patience is over."""
     service = request.get("service", {})
     if service.get("manager") == "supervisor":
         supervise.stop(service, request["patience_s"])
     failures = [line for command in request["commands"] for line in run(command)]
-    left = wait_gone(request, request["patience_s"])
-    for pid in left:
+    return failures, wait_gone(request, request["patience_s"])
+
+
+@contextlib.contextmanager
+def impatient(request: dict[str, Any]) -> Iterator[list[int]]:
+    """Beside a stop: end the instance once it has nothing in hand and still runs. Gives the processes that were."""
+    ended: list[int] = []
+    over = threading.Event()
+    thread = threading.Thread(target=end_idle, args=(request, worker_url(request), over, ended), daemon=True)
+    thread.start()
+    try:
+        yield ended
+    finally:
+        over.set()
+        thread.join()
+
+
+def worker_url(request: dict[str, Any]) -> str:
+    """Where the instance is asked what it has in hand, as its processes say; '' for a router, or when none tells."""
+    marks = [process_marks(pid) for pid in processes(request)]
+    return next((one["url"] for one in marks if one.get("url") and one.get("role") != "router"), "")
+
+
+def end_idle(request: dict[str, Any], url: str, over: threading.Event, ended: list[int]) -> None:
+    """Kill every process of an instance that says often enough that it has nothing in hand; into `ended`."""
+    idle = 0
+    if not url or over.wait(request.get("settle_s", SETTLE_S)):
+        return
+    while idle < IDLE_LOOKS:
+        idle = idle + 1 if in_hand.running(url) == 0 else 0
+        if over.wait(1.0):
+            return
+    ended += kill(processes(request))
+
+
+def kill(pids: list[int]) -> list[int]:
+    """SIGKILL to each; all of them."""
+    for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-    removed = list(remove_shared(inodes))
-    empty(request.get("tmp", ""))
-    return {"killed": left, "removed": removed, "failures": failures, "alive": wait_gone(request, 10.0)}
+    return pids
 
 
 def processes(request: dict[str, Any]) -> list[int]:

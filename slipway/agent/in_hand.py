@@ -63,7 +63,16 @@ def by_metrics(url: str) -> int:
 
 def running(url: str) -> Optional[int]:  # noqa: UP045 - Python 3.9
     """The first answer that can be understood."""
-    sources: list[Callable[[str], int]] = [by_loads, by_load, by_metrics]
+    return first(url, by_loads, by_load, by_metrics)
+
+
+def counted(url: str) -> Optional[int]:  # noqa: UP045 - Python 3.9
+    """As `running`, but never by the gauges: those tell what was when the last batch was logged, idle or not."""
+    return first(url, by_loads, by_load)
+
+
+def first(url: str, *sources: Callable[[str], int]) -> Optional[int]:  # noqa: UP045 - Python 3.9
+    """Ask one after the other; None when none answers."""
     for source in sources:
         try:
             return source(url)

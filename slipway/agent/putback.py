@@ -25,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from slipway.agent import audit, files, halt, job, router
@@ -178,8 +179,8 @@ def put_back(folder: str, request: dict[str, Any]) -> Iterator[str]:
     for command in request["reload"]:
         call(command)
     due = [one for one in request["instances"] if not as_before(folder, one)]
-    for one in due:
-        stop(request, one)
+    with ThreadPoolExecutor() as pool:  # each may take as long as its longest request
+        list(pool.map(lambda one: stop(request, one), due))
     for one in due:
         for command in one["start"]:
             call(command, may_fail=True)  # reset-failed and the like; whether it runs is looked at below

@@ -16,7 +16,7 @@ import time
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
-from slipway.agent import lock, putback
+from slipway.agent import in_hand, lock, putback
 from slipway.agent.bench_metrics import gauge, parse
 from slipway.agent.state import read_json
 
@@ -66,6 +66,8 @@ def rates(url: str) -> dict[str, Any] | None:
     except OSError:
         return None
     found = {name: gauge(page, metric) for name, metric in GAUGES.items()}
+    if in_hand.counted(url) == 0:  # the engine leaves its gauges as they were under load
+        found = {name: None if value is None else 0.0 for name, value in found.items()}
     return found if any(value is not None for value in found.values()) else None
 
 

@@ -234,11 +234,19 @@ class Api:
         wrong = self.settings.faults.on("wrong-model-name")
         return self.settings.model_name if wrong else str(body.get("model") or self.settings.model_name)
 
+    def _admit(self, job: Job) -> None:
+        try:
+            self.engine.admit(job)
+        except EngineError:
+            if self.settings.faults.on("keeps-refused"):
+                self.engine.refused.append(job.rid)
+            raise
+
     async def _run(self, request: Request, body: dict[str, Any], shape: Any) -> Response:
         jobs: Sequence[Job] = shape.jobs
         for job in jobs:
             job.received = request.received
-            self.engine.admit(job)
+            self._admit(job)
         if not all(job.fake for job in jobs):
             await self.engine.take_in(jobs)
         if body.get("stream"):

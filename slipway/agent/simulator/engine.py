@@ -69,6 +69,7 @@ class Engine:
         self.receiver = Receiver(settings, log)
         self.mischief = Mischief(settings.faults, log)
         self.running: dict[str, Job] = {}
+        self.refused: list[str] = []  # kept for ever, with the fault keeps-refused
         self.queue: deque[asyncio.Future[None]] = deque()
         self.coming: set[str] = set()  # taken in, and neither running nor waiting yet
         self.transferring = 0

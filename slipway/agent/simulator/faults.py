@@ -113,6 +113,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("transfer-log", "a KVTransferError in the log with every fifth request, all of which are answered", "25"),
     # the end
     Fault("ignores-sigterm", "SIGTERM changes nothing", "65"),
+    Fault("keeps-refused", "a clean stop waits for ever for requests that were refused", "h200"),
     Fault("cuts-at-sigterm", "SIGTERM ends the process at once, cutting streams", "65"),
 )
 

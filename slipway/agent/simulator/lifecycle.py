@@ -145,7 +145,7 @@ class Life:
     async def _drain(self) -> int:
         """Wait for what runs, without a bound, as the engine does; it still serves new requests."""
         force = self.settings.environment.get("SGL_FORCE_SHUTDOWN") == "1"
-        while self.server.active and not force:
+        while (self.server.active or self.engine.refused) and not force:
             self._log_remaining()
             await asyncio.sleep(self.settings.drain_tick_s)
         self._log_remaining()
@@ -156,7 +156,7 @@ class Life:
         return die()
 
     def _log_remaining(self) -> None:
-        rids = list(self.engine.running)
+        rids = [*self.engine.running, *self.engine.refused]
         self.log.line(
             f"Gracefully exiting... Remaining number of requests {len(rids)}. Remaining requests remaining_rids={rids}."
         )

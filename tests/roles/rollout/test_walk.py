@@ -3,6 +3,7 @@
 import json
 from types import SimpleNamespace
 
+import gevent
 import pytest
 
 from roles.ladder import Row
@@ -10,7 +11,7 @@ from roles.rollout import traffic, walk
 from roles.run import Run
 from slipway.converge.wanted import wanted_on
 from slipway.plan.model import to_json
-from slipway.rollout import steps
+from slipway.rollout import Step, steps
 from tests.slipway.plan.site import opened
 from tests.slipway.rollout.test_order import FOUR, ROLLING, SMALL, all_due, change, live, removal
 
@@ -22,7 +23,7 @@ class Site:
     """
 
     def __init__(self, run, monkeypatch):
-        self.run, self.said, self.lost = run, [], set()
+        self.run, self.said, self.lost, self.draining = run, [], set(), []
         router = run.plan.of("router")[0]
         self.routers = {router.serves_at: {one.serves_at: one.role for one in run.plan.serving("prefill", "decode")}}
         self.failing, self.found = set(), {}
@@ -88,9 +89,15 @@ class Site:
         def told(verb):
             return lambda one: self.said.append(f"{verb} {getattr(one, 'name', one)}")
 
+        def stop(one):
+            self.said.append(f"stop {one.name}" + (f" beside {', '.join(self.draining)}" if self.draining else ""))
+            self.draining.append(one.name)
+            gevent.sleep(0.01)
+            self.draining.remove(one.name)
+
         return SimpleNamespace(
             ready=lambda: None,
-            stop=told("stop"),
+            stop=stop,
             start=told("start"),
             forget=told("forget"),
             host=None,
@@ -167,6 +174,18 @@ def test_every_worker_in_turn_and_the_router_last(made, monkeypatch):
         "stop prefill-0", "stop prefill-1", "stop decode-0", "stop decode-1", "stop router-0",
     ]  # fmt: skip
     assert said.count("prove") == 1  # before its restart the router runs what it ran
+
+
+def test_workers_of_one_step_drain_side_by_side(made, monkeypatch):
+    site = made(FOUR)
+    workers = tuple(one for one in site.run.plan.instances if one.name in ("prefill-0", "decode-0"))
+    leaving = tuple(one for one in live(site.run.plan) if one.name in ("prefill-0", "decode-0"))
+    monkeypatch.setattr(walk, "live_of", lambda run: live(run.plan))
+
+    walk.Walk(site.run).walk([Step("restart", workers, leaving, {})])
+
+    stops = [word for word in site.said if word.startswith("stop")]
+    assert stops == ["stop prefill-0", "stop decode-0 beside prefill-0"]
 
 
 def test_a_worker_that_fails_its_rungs_gets_no_traffic_and_ends_the_rollout(made, monkeypatch):

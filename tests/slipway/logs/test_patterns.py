@@ -169,7 +169,7 @@ def test_trouble_long_after_the_last_restart_is_never_passed_over():
 def test_a_stop_that_waits_for_what_the_engine_never_forgets_is_told_and_no_alarm():
     found = reading(DATA / "h200-x2-stop_failure.log")
 
-    assert "worker.drain_s" in most_telling(found["matches"]).hint
+    assert "Slipway ends a worker that says it has nothing in hand" in most_telling(found["matches"]).hint
     assert verdict(found)[0]
 
 

@@ -91,7 +91,8 @@ class Simulator:
         base = ["--model-path", str(model), "--served-model-name", "tiny", "--host", "127.0.0.1"]
         python = [sys.executable, "-S"]  # no site packages: quicker, and the simulator must not need them
         command = [*python, "-m", "slipway.agent.simulator", *base, "--port", str(self.port), *flags]
-        quick = {"SLIPWAY_SIM_LOAD_S": "0", "SLIPWAY_SIM_WARMUP_S": "0", "SGLANG_HOST_IP": "127.0.0.1"}
+        quick = {"SLIPWAY_SIM_LOAD_S": "0", "SLIPWAY_SIM_WARMUP_S": "0", "SGLANG_HOST_IP": "127.0.0.1",
+                 "SLIPWAY_URL": f"http://127.0.0.1:{self.port}"}  # fmt: skip
         environment = {**os.environ, **quick, "SLIPWAY_SIM_FAULTS": faults, **env}
         with log.open("wb") as sink:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=sink, stdout=sink)

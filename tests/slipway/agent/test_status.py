@@ -1,0 +1,47 @@
+"""What a status page shows of an engine's own word."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from slipway.agent.status import rates
+
+GAUGES = "sglang:num_running_reqs 9.0\nsglang:num_queue_reqs 0.0\nsglang:gen_throughput 5480.0\n"
+
+
+@pytest.fixture
+def engine():
+    """The gauges as a load left them, beside what the scheduler says when it is asked."""
+    answers = {"/metrics": GAUGES}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            text = answers.get(self.path)
+            self.send_response(404 if text is None else 200)
+            self.end_headers()
+            self.wfile.write((text or "").encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", answers
+    server.shutdown()
+    server.server_close()
+
+
+def test_gauges_that_a_load_left_behind_are_not_shown_as_a_load(engine):
+    url, answers = engine
+    answers["/get_load"] = '[{"dp_rank": 0, "num_reqs": 0, "num_waiting_reqs": 0}]'
+
+    assert rates(url) == {"gen_throughput": 0.0, "running": 0.0, "queued": 0.0}
+
+
+def test_gauges_of_a_worker_that_is_busy_or_does_not_tell_are_shown(engine):
+    url, answers = engine
+    assert rates(url) == {"gen_throughput": 5480.0, "running": 9.0, "queued": 0.0}
+
+    answers["/get_load"] = '[{"dp_rank": 0, "num_reqs": 3, "num_waiting_reqs": 0}]'
+    assert rates(url) == {"gen_throughput": 5480.0, "running": 9.0, "queued": 0.0}
