@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from roles.inventory import option
 from roles.remote import Output, RemoteError, check, ensure_agent, execute
 from roles.run import RefusedError, Run
 from roles.services import Services
+from roles.together import together
 from slipway.plan.model import HostPlan
 from slipway.services import Supervisor, Systemd
 
@@ -70,9 +72,12 @@ def _remove(host: Host, run: Run) -> None:
     plan, services = run.plan.host(host.name), Services(run, host.name)
     ensure_agent(host, plan)
     _end_check(services)
-    for name in _instances(run, services):
-        logger.info(f"{host.print_prefix}stopping {name}")
-        services.forget(name)
+    names = _instances(run, services)
+    routers = [name for name in names if name.startswith("router")]  # first, so that no request is cut short
+    for group in (routers, [name for name in names if name not in routers]):
+        for name in group:
+            logger.info(f"{host.print_prefix}stopping {name}")
+        together(partial(services.forget, name) for name in group)
     _definitions(run, services)
     others = _others(host, plan, run.plan.deployment)
     if others:
@@ -93,15 +98,14 @@ def _end_check(services: Services) -> None:
 
 
 def _instances(run: Run, services: Services) -> list[str]:
-    """What has a definition on the host, in the plan or not; the router first, so that no request is cut short."""
+    """What has a definition on the host, in the plan or not."""
     prefix, suffix = f"slipway-{run.plan.deployment}-", services.manager.file_name("").rpartition(".")[2]
     listed = _lines(execute(services.host, ["ls", services.manager.folder]))
-    found = [
+    return [
         name[len(prefix) :].rpartition(".")[0]
         for name in listed
         if name.startswith(prefix) and name.endswith(suffix) and name not in services.manager.check_names
     ]
-    return sorted(found, key=lambda name: not name.startswith("router"))
 
 
 def _definitions(run: Run, services: Services) -> None:

@@ -232,13 +232,17 @@ class Walk:
         raise RungError(rows)
 
     def _remove(self, step: Step) -> None:
+        calls = [partial(_forget, self.on(one.host), one.name) for one in step.leaving]
         for one in step.leaving:
             logger.info(f"    {one.host}: remove {one.name}")
-            service = self.on(one.host)
-            service.forget(one.name)
-            folder, files = service.manager.folder, service.plan.paths["services"]
-            doomed = [f"{files}/{one.name}.{kind}" for kind in ("env", "run", "secret")]
-            check(service.host, ["rm", "-f", f"{folder}/{service.manager.file_name(one.name)}", *doomed])
+        together(calls)
+
+
+def _forget(service: Services, instance: str) -> None:
+    service.forget(instance)
+    folder, files = service.manager.folder, service.plan.paths["services"]
+    doomed = [f"{files}/{instance}.{kind}" for kind in ("env", "run", "secret")]
+    check(service.host, ["rm", "-f", f"{folder}/{service.manager.file_name(instance)}", *doomed])
 
 
 def _why(step: Step) -> str:
