@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,6 +33,18 @@ from slipway.checkpoint import inspect, read_folder  # noqa: E402
 from tests.hub.checkpoint import write_checkpoint  # noqa: E402
 
 REPO, SIDE_BY_SIDE = "org/model", 8
+PROVEN = ("-m", "slipway.agent.fetch")
+# The same transfer without its hash: what is compared with curl, which proves nothing either. For measuring only.
+UNPROVEN = (
+    "-c",
+    """
+import sys
+from slipway.agent import fetch, fetch_sink
+fetch_sink.Sink._hash = lambda self, data: setattr(self, "come", self.come + len(data))
+fetch_sink.Sink.wrong = ""
+sys.exit(fetch.main(sys.argv[1:]))
+""",
+)
 
 
 def main() -> None:
@@ -44,10 +56,10 @@ def main() -> None:
             for rate in given.mb_per_s:
                 print(f"links of {rate:g} MB/s a connection" if rate else "loopback, free")
                 with served(source, rate) as url:
-                    transfers(url, folder, given.runs)
+                    transfers(url, folder, given.runs, warm=not rate)
         else:
             with served(source) as url:
-                fetched(url, folder)
+                fetched(url, folder / "checkpoint")
         verification(folder / "checkpoint", given.runs) if "verify" in given.parts else None
         structure(folder / "large") if "structure" in given.parts else None
 
@@ -76,33 +88,60 @@ def served(source: Path, mb_per_s: float = 0) -> Iterator[str]:
         server.communicate("")
 
 
-def transfers(url: str, folder: Path, runs: int) -> None:
-    """Fetch (with proof of every byte) and curl in turns; medians."""
+def transfers(url: str, folder: Path, runs: int, warm: bool) -> None:
+    """Fetch, curl, and fetch without the proof that curl lacks, in turns; medians. warm: one round is not counted."""
     client = Client(url, REPO)
     commit = client.commit("main")
     files = client.files(commit)
     size = sum(size for size, _ in files.values())
-    rows: dict[str, list[tuple[float, float]]] = {"curl": [], "sha256sum": [], "fetch": []}
-    for _ in range(runs):
-        rows["curl"].append(cpu(lambda: curl(url, commit, files, folder / "curl")))
-        rows["sha256sum"].append(cpu(lambda: sha256sum(folder / "curl")))
-        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-        rows["fetch"].append(cpu(lambda: fetch(url, commit, files, folder)))
+    request = {"repo": REPO, "commit": commit, "endpoint": url, "files": files, "workers": SIDE_BY_SIDE}
+    calls = {
+        "curl": lambda: curl(url, commit, files, folder / "curl"),
+        "sha256sum": lambda: sha256sum(folder / "curl"),
+        "unproven": lambda: fetch(request, folder / "unproven", UNPROVEN),
+        "checkpoint": lambda: fetch(request, folder / "checkpoint"),
+    }
+    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
+    for number in range(-warm, runs):
+        for name in calls if number % 2 == 0 else reversed_pairs(calls):
+            made_ready(folder / name) if name != "sha256sum" else None
+            took = cpu(calls[name])
+            rows[name] += [took] if number >= 0 else []
     print(f"{size / 1e9:.2f} GB in {len(files)} files, {runs} runs, medians; {os.cpu_count()} cores")
-    (theirs, spent), (ours, own) = (zip(*rows[name], strict=True) for name in ("curl", "fetch"))
-    both = [a + b for a, (b, _) in zip(theirs, rows["sha256sum"], strict=True)]
-    told("curl", theirs, size, spent)
+    compared(rows, size)
+
+
+def reversed_pairs(calls: Iterable[str]) -> list[str]:
+    """The other way round; but what curl fetched is there before it is hashed."""
+    return [*list(calls)[:1:-1], "curl", "sha256sum"]
+
+
+def compared(rows: dict[str, list[tuple[float, float]]], size: int) -> None:
+    """Times, CPU and ratios of one link."""
+    seconds = {name: [row[0] for row in found] for name, found in rows.items()}
+    spent = {name: [row[1] for row in found] for name, found in rows.items()}
+    both = [a + b for a, b in zip(seconds["curl"], seconds["sha256sum"], strict=True)]
+    told("curl", seconds["curl"], size, spent["curl"])
+    told("fetch, nothing proven", seconds["unproven"], size, spent["unproven"])
     told("curl, then sha256sum", both, size)
-    told("fetch, every byte proven", ours, size, own)
-    ratio("fetch / curl", theirs, ours, "proof included in fetch, not in curl")
-    ratio("fetch / (curl + sha256sum)", both, ours)
+    told("fetch, every byte proven", seconds["checkpoint"], size, spent["checkpoint"])
+    ratio("transfer: fetch / curl", seconds["curl"], seconds["unproven"], "neither proves a byte")
+    ratio("fetch / curl", seconds["curl"], seconds["checkpoint"], "proof included in fetch, not in curl")
+    ratio("fetch / (curl + sha256sum)", both, seconds["checkpoint"])
+
+
+def made_ready(folder: Path) -> None:
+    """An empty place; and neither side pays for what the other one left to be written to the disk."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.sync()
 
 
 def fetched(url: str, folder: Path) -> None:
     """One fetch, for what is to be measured on the files."""
     client = Client(url, REPO)
     commit = client.commit("main")
-    fetch(url, commit, client.files(commit), folder)
+    files = client.files(commit)
+    fetch({"repo": REPO, "commit": commit, "endpoint": url, "files": files, "workers": SIDE_BY_SIDE}, folder)
 
 
 def ratio(name: str, theirs: Sequence[float], ours: Sequence[float], note: str = "") -> None:
@@ -126,19 +165,36 @@ def told(name: str, seconds: Sequence[float], size: int, spent: Sequence[float] 
 
 def curl(url: str, commit: str, files: dict, target: Path) -> None:
     """The same files, as many side by side, resolved by the same server."""
-    shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     lines = [f'url = "{url}/{REPO}/resolve/{commit}/{name}"\noutput = "{target / name}"' for name in files]
     words = ["curl", "-sSfL", "--no-progress-meter", "--parallel", "--parallel-max", str(SIDE_BY_SIDE), "-K", "-"]
     subprocess.run(words, input="\n".join(lines), text=True, check=True)
 
 
-def fetch(url: str, commit: str, files: dict, folder: Path) -> None:
-    request = {"path": str(folder / "checkpoint"), "repo": REPO, "commit": commit, "endpoint": url, "files": files,
-               "workers": SIDE_BY_SIDE}  # fmt: skip
-    (folder / "request.json").write_text(json.dumps(request))
-    words = [sys.executable, "-m", "slipway.agent.fetch", str(folder / "request.json")]
-    subprocess.run(words, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+def fetch(request: dict[str, object], target: Path, program: Sequence[str] = PROVEN) -> None:
+    """As the host's job runs it."""
+    path = target.with_suffix(".request")
+    path.write_text(json.dumps({**request, "path": str(target)}))
+    subprocess.run(
+        [sys.executable, *program, str(path)],
+        cwd=ROOT,
+        env=compiled(target.parent),
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def compiled(folder: Path) -> dict[str, str]:
+    """An environment in which Python finds its bytecode, as on hosts, where the gate of a build has written it.
+
+    The checkout's tests forbid Python to write any, and each start then compiles what it imports.
+    """
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+    if not (folder / "bytecode").exists():
+        once = "import httpcore2, slipway.agent.fetch, huggingface_hub.file_download"
+        subprocess.run([sys.executable, "-c", once], cwd=ROOT, env=env, check=True)
+    return env
 
 
 def sha256sum(folder: Path, words: tuple[str, ...] = ("sha256sum",)) -> None:

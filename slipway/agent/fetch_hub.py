@@ -12,7 +12,7 @@ import sys
 import urllib.request
 from functools import cached_property
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from slipway.agent.fetch_http import Address, TransferError
 from slipway.agent.fetch_http import read as read_http
@@ -34,7 +34,7 @@ class Client:
 
     @cached_property
     def api(self) -> Any:
-        """What lists a repository. Its import is 0.2 s, which a fetch of known files does without."""
+        """What tells of a repository. Its import is 0.2 s, which a fetch of known files does without."""
         return self.hub.HfApi(endpoint=self.endpoint, token=self.token or False)
 
     def commit(self, revision: str) -> str:
@@ -45,16 +45,24 @@ class Client:
             raise self.explained(error, revision) from error
 
     def files(self, commit: str) -> dict[str, tuple[int, str]]:
-        """Every file of a commit: size, and 'sha256:HEX' of large ones or 'git:HEX' of small ones."""
+        """Every file of a commit: size, and 'sha256:HEX' of large ones or 'git:HEX' of small ones.
+
+        As HfApi.list_repo_tree asks (huggingface_hub 2.4.0), without its import.
+        """
+        url = f"{self.endpoint}/api/models/{self.repo}/tree/{quote(commit, safe='')}"
         try:
-            rows = list(self.api.list_repo_tree(self.repo, revision=commit, recursive=True))
+            rows = list(self.hub.utils.paginate(url, {"recursive": True, "expand": False}, self._headers()))
         except Exception as error:
             raise self.explained(error, commit) from error
-        found = {row.path: row for row in rows if hasattr(row, "blob_id")}
         return {
-            name: (row.size, f"sha256:{row.lfs.sha256}" if row.lfs else f"git:{row.blob_id}")
-            for name, row in found.items()
+            row["path"]: (row["size"], f"sha256:{row['lfs']['oid']}" if row.get("lfs") else f"git:{row['oid']}")
+            for row in rows
+            if row["type"] == "file"
         }
+
+    def _headers(self) -> dict[str, str]:
+        found: dict[str, str] = self.hub.utils.build_hf_headers(token=self.token or False)
+        return found
 
     def read(self, commit: str, name: str, sink: Any, resume: int, size: int, large: bool = False) -> None:
         """Write the rest of a file, from byte `resume` on, to `sink`. Raises TransferError; what came stays in there.
@@ -62,7 +70,7 @@ class Client:
         large: whether the file lies in a store of its own, as those do that the Hub lists with a sha256.
         """
         url = self.hub.file_download.hf_hub_url(self.repo, name, revision=commit, endpoint=self.endpoint)
-        headers = self.hub.utils.build_hf_headers(token=self.token or False)
+        headers = self._headers()
         try:
             address = self._located(url, headers) if large else None
             if address is None:
