@@ -166,8 +166,9 @@ def test_trouble_long_after_the_last_restart_is_never_passed_over():
     assert passing_after([], settle_s=25.0) == float("inf")
 
 
-def test_a_stop_that_waits_for_what_the_engine_never_forgets_is_told_and_no_alarm():
-    found = reading(DATA / "h200-x2-stop_failure.log")
+@pytest.mark.parametrize("name", ["h200-x2-stop_failure.log", "h200-x2-refused_failure.log"])
+def test_a_stop_that_waits_for_what_the_engine_never_forgets_is_told_and_no_alarm(name):
+    found = reading(DATA / name)
 
     assert "Slipway ends a worker that says it has nothing in hand" in most_telling(found["matches"]).hint
     assert verdict(found)[0]
