@@ -8,7 +8,8 @@ The engine ends by killing itself, its resource tracker included, so what that w
 
 SGLang 0.5.13 keeps an entry of every request that it refused before its scheduler saw it (too long a prompt, say), and
 waits for those when it is told to stop, until whoever told it loses patience (tokenizer_manager.py; 0.5.16 drops them).
-So a worker that says that it has nothing in hand, and does not end, is ended: nobody waits for an answer from it.
+So a worker that says that it has nothing in hand, and does not end, is ended: nobody waits for an answer from it. What
+/get_load of 0.5.13 leaves out, KV that a prefill still sends, has had SETTLE_S to arrive by then.
 """
 
 from __future__ import annotations

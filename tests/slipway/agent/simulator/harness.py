@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,6 +20,7 @@ QUESTION = "What is 17*23? Answer with the number only."
 SENTENCE = "What is the capital of France?"
 SENTENCE_ANSWER = "The capital of France is Paris."
 ANSWERS = [{"question": QUESTION, "answer": "391"}, {"question": SENTENCE, "answer": SENTENCE_ANSWER}]
+PORTS = random.SystemRandom().sample(range(23000, 29000), 6000)  # other processes draw from them as well
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "max_position_embeddings": 2048}
 
 
@@ -30,10 +33,15 @@ def make_model(folder: Path, answers: list[dict[str, str]] | None = None) -> Pat
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, given once.
+
+    It is below those that the kernel takes for connections, any of which could have it before it is listened on.
+    """
+    while True:
+        port = PORTS.pop()
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
 
 
 class Reply:
