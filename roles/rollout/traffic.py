@@ -55,6 +55,15 @@ class Traffic:
             if dead:
                 self._tell(router, remove=dead)
 
+    def rejoin(self) -> None:
+        """Live workers that a router has kept on its list serve, though none sent to them when this began.
+
+        Those of a host that was off come up by themselves, and the router's own health checks take them back.
+        """
+        for router in self.provable():
+            back = [url for url in self._listed(router) or () if url in self.alive]
+            self.serving = {**{url: self.alive[url] for url in back}, **self.serving}
+
     def complete(self, plan: Plan) -> None:
         """Every router has the plan's workers and no others. Raises RemoteError when one is not healthy for it."""
         wanted = {one.serves_at: one for one in plan.serving("prefill", "decode", "unified")}

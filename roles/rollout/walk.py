@@ -204,6 +204,7 @@ class Walk:
 
     def prove_routers(self) -> None:
         """The rungs of every router, against the workers that are to get traffic now."""
+        self.traffic.rejoin()
         ladder = ladder_of(self.run, self.traffic.as_it_stands(), self.run.wanted, light=True)
         for router in self.traffic.provable() if self._complete() else ():
             self._hold(climb_router(ladder, router))

@@ -77,11 +77,11 @@ def worker_url(request: dict[str, Any]) -> str:
 
 def end_idle(request: dict[str, Any], url: str, over: threading.Event, ended: list[int]) -> None:
     """Kill every process of an instance that says often enough that it has nothing in hand; into `ended`."""
-    idle = 0
+    looks = 0
     if not url or over.wait(request.get("settle_s", SETTLE_S)):
         return
-    while idle < IDLE_LOOKS:
-        idle = idle + 1 if in_hand.running(url) == 0 else 0
+    while looks < IDLE_LOOKS:
+        looks = looks + 1 if in_hand.idle(url) else 0
         if over.wait(1.0):
             return
     ended += kill(processes(request))

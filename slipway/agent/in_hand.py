@@ -71,6 +71,25 @@ def counted(url: str) -> Optional[int]:  # noqa: UP045 - Python 3.9
     return first(url, by_loads, by_load)
 
 
+def idle(url: str) -> bool:
+    """Whether the scheduler says that it holds nothing: no request in a queue, and no KV of one.
+
+    A long prompt that is being computed in chunks is in none of the queues, but its KV is held (SGLang 0.5.13,
+    load_inquirer.py).
+    """
+    return counted(url) == 0 and first(url, tokens_by_loads, tokens_by_load) == 0
+
+
+def tokens_by_loads(url: str) -> int:
+    """/v1/loads: tokens of KV that requests hold; what is only cached is not among them."""
+    return sum(int(row["num_used_tokens"]) for row in json.loads(get(url, "/v1/loads?include=all"))["loads"])
+
+
+def tokens_by_load(url: str) -> int:
+    """/get_load: the same, and those of waiting prompts."""
+    return sum(int(row["num_tokens"]) for row in json.loads(get(url, "/get_load")))
+
+
 def first(url: str, *sources: Callable[[str], int]) -> Optional[int]:  # noqa: UP045 - Python 3.9
     """Ask one after the other; None when none answers."""
     for source in sources:

@@ -1,6 +1,7 @@
 """What is asked of routers and hosts while steps are walked, and what a step that fails leaves."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import gevent
@@ -174,6 +175,17 @@ def test_every_worker_in_turn_and_the_router_last(made, monkeypatch):
         "stop prefill-0", "stop prefill-1", "stop decode-0", "stop decode-1", "stop router-0",
     ]  # fmt: skip
     assert said.count("prove") == 1  # before its restart the router runs what it ran
+
+
+def test_workers_that_come_back_by_themselves_do_not_end_the_rollout(made, monkeypatch):
+    site = made(FOUR)
+    plan = site.run.plan
+    off = {"prefill-1", "decode-1"}  # of a host that has just been switched on; the router has not looked again yet
+    before = [replace(one, routed=one.name not in off) for one in live(plan)]
+
+    said = walked(site, monkeypatch, [change(plan, "decode-0", "restart")], before)
+
+    assert said.count("prove") == 1
 
 
 def test_workers_of_one_step_drain_side_by_side(made, monkeypatch):
