@@ -54,11 +54,11 @@ class Client:
             rows = list(self.hub.utils.paginate(url, {"recursive": True, "expand": False}, self._headers()))
         except Exception as error:
             raise self.explained(error, commit) from error
-        return {
-            row["path"]: (row["size"], f"sha256:{row['lfs']['oid']}" if row.get("lfs") else f"git:{row['oid']}")
-            for row in rows
-            if row["type"] == "file"
-        }
+        try:
+            return {row["path"]: (row["size"], listed_hash(row)) for row in rows if row["type"] == "file"}
+        except (KeyError, TypeError, AttributeError) as error:
+            text = f"{self.endpoint} lists the files of {self.repo} in a form that is not the Hub's ({error!r})"
+            raise HubError(f"{text}; it is no mirror of it: correct model.endpoint") from error
 
     def _headers(self) -> dict[str, str]:
         found: dict[str, str] = self.hub.utils.build_hf_headers(token=self.token or False)
@@ -151,6 +151,12 @@ class Client:
         if "Connect" in kind or "Protocol" in kind or "Network" in kind or "Read" in kind:
             return HubError(f"{what}: the connection to {self.endpoint} failed ({kind})", passing=True)
         return HubError(f"{what}: {one_line(str(error)) or kind}")
+
+
+def listed_hash(row: dict[str, Any]) -> str:
+    """Of a file in a listing: 'sha256:HEX' of a large one, 'git:HEX' of a small one."""
+    large = row.get("lfs")
+    return f"sha256:{large['oid']}" if large else f"git:{row['oid']}"
 
 
 def one_line(text: str) -> str:

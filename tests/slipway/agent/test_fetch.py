@@ -39,6 +39,39 @@ def hub(source):
         yield server
 
 
+@pytest.fixture
+def mirror():
+    """An endpoint that answers every question with what it is told to."""
+    answers = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answers[0]).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", answers
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("listed", [[{"type": "file", "path": "a"}], ["a"], {"files": []}, [{"path": "a", "lfs": {}}]])
+def test_a_mirror_that_lists_files_in_a_form_of_its_own_is_told_in_a_sentence(mirror, listed):
+    url, answers = mirror
+    answers.append(listed)
+
+    with pytest.raises(HubError) as failed:
+        Client(url, "org/model").files("0" * 40)
+
+    assert f"{url} lists the files of org/model in a form that is not the Hub's" in str(failed.value)
+    assert "correct model.endpoint" in str(failed.value)
+
+
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
     """Both sleep a second and more before each retry; the order of things stays, the seconds go."""
