@@ -40,9 +40,25 @@ def get(url: str, path: str) -> str:
     return text
 
 
+def loads(url: str) -> list[dict[str, Any]]:
+    """The rows of /v1/loads, one a scheduler."""
+    rows: list[dict[str, Any]] = json.loads(get(url, "/v1/loads?include=all"))["loads"]
+    return rows
+
+
+def old_loads(url: str) -> list[dict[str, Any]]:
+    """The rows of /get_load."""
+    rows: list[dict[str, Any]] = json.loads(get(url, "/get_load"))
+    return rows
+
+
 def by_loads(url: str) -> int:
     """/v1/loads: running, waiting, and on their way between prefill and decode."""
-    rows: list[dict[str, Any]] = json.loads(get(url, "/v1/loads?include=all"))["loads"]
+    return requests_of(loads(url))
+
+
+def requests_of(rows: list[dict[str, Any]]) -> int:
+    """Of /v1/loads."""
     between = (row.get("disaggregation") or {} for row in rows)
     own = sum(int(row["num_running_reqs"]) + int(row.get("num_waiting_reqs", 0)) for row in rows)
     return own + sum(int(queues.get(name) or 0) for queues in between for name in QUEUES)
@@ -50,7 +66,7 @@ def by_loads(url: str) -> int:
 
 def by_load(url: str) -> int:
     """/get_load of older releases."""
-    return sum(int(row["num_reqs"]) for row in json.loads(get(url, "/get_load")))
+    return sum(int(row["num_reqs"]) for row in old_loads(url))
 
 
 def by_metrics(url: str) -> int:
@@ -77,17 +93,18 @@ def idle(url: str) -> bool:
     A long prompt that is being computed in chunks is in none of the queues, but its KV is held (SGLang 0.5.13,
     load_inquirer.py).
     """
-    return counted(url) == 0 and first(url, tokens_by_loads, tokens_by_load) == 0
+    return first(url, held_by_loads, held_by_load) == 0
 
 
-def tokens_by_loads(url: str) -> int:
-    """/v1/loads: tokens of KV that requests hold; what is only cached is not among them."""
-    return sum(int(row["num_used_tokens"]) for row in json.loads(get(url, "/v1/loads?include=all"))["loads"])
+def held_by_loads(url: str) -> int:
+    """/v1/loads: requests, and the tokens of KV that they hold; what is only cached is not among them."""
+    rows = loads(url)
+    return requests_of(rows) + sum(int(row["num_used_tokens"]) for row in rows)
 
 
-def tokens_by_load(url: str) -> int:
-    """/get_load: the same, and those of waiting prompts."""
-    return sum(int(row["num_tokens"]) for row in json.loads(get(url, "/get_load")))
+def held_by_load(url: str) -> int:
+    """/get_load: the same, with the tokens of waiting prompts."""
+    return sum(int(row["num_reqs"]) + int(row["num_tokens"]) for row in old_loads(url))
 
 
 def first(url: str, *sources: Callable[[str], int]) -> Optional[int]:  # noqa: UP045 - Python 3.9
