@@ -1,7 +1,8 @@
 """Stops an instance and sees to it that nothing of it stays: no process, no shared memory, no temporary file.
 
 usage: halt < REQUEST, JSON: deployment, instance, service ({manager, name, control}), commands (of the service
-manager, in order), patience_s, tmp (folder to empty, or ""). Prints one JSON line. Standard library only, Python 3.9+.
+manager, in order), patience_s, tmp (folder to empty, or ""), settle_s (how long one that has nothing in hand may take
+to end by itself; SETTLE_S unless told). Prints one JSON line. Standard library only, Python 3.9+.
 
 The engine ends by killing itself, its resource tracker included, so what that would have removed stays in
 /dev/shm. Files there are known to be ours by their inode, which the live process has mapped.
