@@ -93,7 +93,7 @@ class Services:
         if not output.ok:
             raise RemoteError(f"{instance} could not be stopped: {output.said}")
         if output.stdout and json.loads(output.stdout[-1])["idle"]:
-            logger.info(f"    {self.host.name}: {instance} had no request in hand and did not end by itself: ended")
+            logger.info(f"    {self.host.name}: {instance} had no request in hand and did not end by itself: killed")
 
     def read_log(self, instance: str, patterns: bool = True, **request: Any) -> dict[str, Any]:
         """What slipway/agent/logs.py finds in an instance's output; `error` says why it could not look."""
