@@ -95,6 +95,17 @@ class Cluster:
                 time.sleep(0.02)
         return self
 
+    def wait_router(self, patience: float = 40) -> Cluster:
+        """Until the router has every worker; it takes them in one by one, and lists none before."""
+        self.wait(patience)
+        end, wanted, found = time.monotonic() + patience, {one["url"] for one in self.workers}, set[str]()
+        while not wanted <= found and time.monotonic() < end:
+            with suppress(OSError, ValueError, KeyError):
+                found = {row["url"].rstrip("/") for row in ask(self.router_port, "/workers").json["workers"]}
+            time.sleep(0.05)
+        assert wanted <= found, f"the router has {found}"
+        return self
+
     def stop(self) -> None:
         for process in self.processes:
             process.kill()

@@ -29,7 +29,7 @@ def test_a_router_without_a_decode(pair: Cluster) -> None:
 def test_a_router_that_also_sends_elsewhere(pair: Cluster) -> None:
     pair.worker("decode")
     pair.router()
-    extra = pair.wait().workers.pop()
+    extra = pair.wait_router().workers.pop()
     rung, _, detail = failed(agent({"subjects": [pair.router_subject()]}))
     assert rung == "workers"
     assert f"also sends to {extra['url']}, which the plan does not have" in detail
