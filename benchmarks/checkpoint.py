@@ -104,7 +104,7 @@ def transfers(url: str, folder: Path, runs: int, warm: bool) -> None:
     rows: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     for number in range(-warm, runs):
         for name in calls if number % 2 == 0 else reversed_pairs(calls):
-            made_ready(folder / name) if name != "sha256sum" else None
+            made_ready(folder / name, size) if name != "sha256sum" else None
             took = cpu(calls[name])
             rows[name] += [took] if number >= 0 else []
     print(f"{size / 1e9:.2f} GB in {len(files)} files, {runs} runs, medians; {os.cpu_count()} cores")
@@ -130,10 +130,17 @@ def compared(rows: dict[str, list[tuple[float, float]]], size: int) -> None:
     ratio("fetch / (curl + sha256sum)", both, seconds["checkpoint"])
 
 
-def made_ready(folder: Path) -> None:
-    """An empty place; and neither side pays for what the other one left to be written to the disk."""
+def made_ready(folder: Path, size: int) -> None:
+    """An empty place; and neither side pays for what the other one left to be written to the disk.
+
+    Nor for memory: a virtual machine may hand free pages back to its host within seconds, and whoever writes a file
+    then waits for them to come again. So as many bytes as the call will write, `size`, are written and dropped before.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     os.sync()
+    with tempfile.TemporaryFile(dir=folder.parent, buffering=0) as file:
+        for _ in range(0, size, 1 << 20):
+            file.write(bytes(1 << 20))
 
 
 def fetched(url: str, folder: Path) -> None:

@@ -26,10 +26,9 @@ from typing import Any
 from slipway.agent.fetch_http import TransferError
 from slipway.agent.fetch_http import read as read_http
 from slipway.agent.fetch_hub import Client
-from slipway.agent.fetch_mirror import FOLLOWS, part_path
 from slipway.agent.fetch_pace import Pace, size
-from slipway.agent.fetch_peers import STALL_S, Line, Peer, line_of
-from slipway.agent.fetch_sink import DiskError, Sink
+from slipway.agent.fetch_peers import FOLLOWS, STALL_S, Line, Peer, line_of
+from slipway.agent.fetch_sink import DiskError, Sink, part_path
 from slipway.agent.files import write_whole
 from slipway.agent.process import boot_id
 from slipway.agent.recheck import forget, proven, set_aside, write_note
@@ -333,7 +332,7 @@ def main(arguments: list[str]) -> int:
     """Fetch what the request file asks for; one at a time into a folder."""
     with open(arguments[0], encoding="utf-8") as file:
         request = json.load(file)
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # every byte that came is in its part already
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # what came is in its part, a moment's bytes apart
     os.umask(0o022)  # whoever serves the checkpoint reads it
     os.makedirs(os.path.join(request["path"], NOTES), exist_ok=True)
     with open(notes_path(request["path"], "lock"), "w", encoding="utf-8") as lock:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-PIECE = 256 * 1024  # bytes of one read: written and hashed while they are still in the processor's cache
+ENOUGH = 1024 * 1024  # bytes that are worth a write: each costs a turn of the interpreter, for which all threads wait
+KEPT_S = 0.05  # how long fewer wait for more; a stop loses no more than came in that time
 LONGEST_WAIT_S = 3600.0  # of a server that asks to be left alone
 
 
@@ -117,13 +118,27 @@ def waiting_time(told: str) -> float:
 
 
 def copy(response: http.client.HTTPResponse, what: str, sink: Any) -> None:
-    """Everything that comes, as it comes: a cut loses nothing that arrived."""
-    left = response.length
-    while data := response.read1(PIECE):
-        sink.write(data)
-        left = None if left is None else left - len(data)
-    if left:
+    """Everything that comes, soon after it came: a cut loses nothing that arrived."""
+    known, room = response.length is not None, memoryview(bytearray(sink.piece))
+    source, left = (response.fp, response.length or 0) if known else (response, len(room))
+    while left and (count := gather(source, room[:left], sink)):
+        left -= count if known else 0
+    if left and known:
         raise TransferError(f"{what}: the transfer ended early", passing=True)
+
+
+def gather(source: Any, room: memoryview, sink: Any) -> int:
+    """Write what comes now to the sink; bytes, 0 at the end. A TLS record is 16 kB: several are taken together."""
+    come, until = 0, time.monotonic() + KEPT_S
+    try:
+        while come < min(ENOUGH, len(room)) and (count := source.readinto1(room[come:])):
+            come += count
+            if time.monotonic() > until:
+                break
+    finally:
+        if come:
+            sink.write(room[:come])
+    return come
 
 
 def of_the_way(error: Exception, place: str, what: str) -> TransferError:

@@ -6,6 +6,7 @@ it is first used, so that everything else here runs with any Python 3.9+.
 
 from __future__ import annotations
 
+import gc
 import os
 import ssl
 import sys
@@ -179,6 +180,7 @@ def library(timeout_s: float) -> Any:
     constants.DOWNLOAD_CHUNK_SIZE = None  # type: ignore[assignment]  # as they come: a cut loses what a chunk gathers
     utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the last line of the log is the progress
     _ = file_download
+    gc.freeze()  # what is imported stays: it need not be looked through again, at the end either
     return huggingface_hub
 
 

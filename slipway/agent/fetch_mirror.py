@@ -24,10 +24,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
+from slipway.agent.fetch_peers import FOLLOWS
+from slipway.agent.fetch_sink import part_path
 from slipway.agent.prune import being_fetched
 from slipway.agent.state import notes_path
 
-FOLLOWS = "follows.json"  # a note of the fetch: the Hub is out of reach here, so nobody may wait for our turn
 EXPECTED_S = 30.0  # a fetch that was announced is believed in for so long
 BEGIN_S = 10.0  # how long a request waits for the first byte of a file
 LOOK_S = 0.02
@@ -192,11 +193,6 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-
-
-def part_path(folder: str, name: str) -> str:
-    """Where the bytes of a file gather; one folder deep, whatever its name."""
-    return notes_path(folder, os.path.join("parts", name.replace("/", "%2F")))
 
 
 def size_of(path: str) -> int:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from slipway.agent.fetch_http import Address
 
+FOLLOWS = "follows.json"  # a note of the fetch: the Hub is out of reach here, so nobody may wait for our turn
 ASK_S = 1.0  # between two questions to the same host
 ANSWER_S = 4.0  # a host that has not answered by then is taken for gone
 STALL_S = 15.0  # without a byte from a host, after which we look again who has the file

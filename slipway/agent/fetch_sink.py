@@ -8,8 +8,14 @@ from typing import Any
 
 from slipway.agent.fetch_http import TransferError
 from slipway.agent.fetch_pace import Pace
+from slipway.agent.state import notes_path
 
 BLOCK = 1024 * 1024
+
+
+def part_path(folder: str, name: str) -> str:
+    """Where the bytes of a file gather; one folder deep, whatever its name."""
+    return notes_path(folder, os.path.join("parts", name.replace("/", "%2F")))
 
 
 class DiskError(TransferError):
@@ -46,13 +52,18 @@ class Sink:
         while data := self.file.read(BLOCK):
             self._hash(data)
 
-    def _hash(self, data: bytes) -> None:
+    def _hash(self, data: bytes | memoryview) -> None:
         self.sha256.update(data)
         if self.blob:
             self.blob.update(data)
         self.come += len(data)
 
-    def write(self, data: bytes) -> int:
+    @property
+    def piece(self) -> int:
+        """Bytes that are best given to `write` at once."""
+        return self.pace.piece
+
+    def write(self, data: bytes | memoryview) -> int:
         """Write, hash and count. Raises DiskError when the disk takes no more."""
         view = memoryview(data)
         try:

@@ -11,10 +11,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from slipway.agent.fetch_http import Address, TransferError, read, waiting_time
+from slipway.agent.fetch_http import Address, TransferError, copy, read, waiting_time
 from slipway.agent.fetch_hub import library, tls_context
 
-BODY = b"weights" * 1000
+BODY = b"weights" * 100_000
+
+
+class Sink(io.BytesIO):
+    """What is written, and how often. piece: room for one read."""
+
+    def __init__(self, piece=64 * 1024):
+        super().__init__()
+        self.piece, self.writes = piece, 0
+
+    def write(self, data):
+        self.writes += 1
+        return super().write(data)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -54,16 +66,45 @@ def store(certificate):
 def test_a_store_with_a_certificate_that_is_trusted_is_read(store, certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert"))
     library(5.0)
-    sink = io.BytesIO()
+    sink = Sink()
     read(Address(store, {}, tls_context), "model", sink, 0, 5.0)
     assert sink.getvalue() == BODY
+
+
+def test_records_of_tls_are_written_several_at_a_time(store, certificate, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert"))
+    sink = Sink(1 << 20)
+    read(Address(store, {}), "model", sink, 0, 5.0)
+    assert sink.getvalue() == BODY
+    assert sink.writes <= 4  # of 43 records
+
+
+@pytest.mark.parametrize("length", [len(BODY), None])
+def test_what_came_before_a_cut_is_in_the_sink(length):
+    sink, source = Sink(1 << 20), Cut(length)
+    with pytest.raises(TimeoutError):
+        copy(source, "model", sink)
+    assert sink.getvalue() == BODY[:1000]
+
+
+class Cut:
+    """An answer that ends in a fault after 1000 bytes."""
+
+    def __init__(self, length):
+        self.length, self.fp, self.given = length, self, False
+
+    def readinto1(self, room):
+        if self.given:
+            raise TimeoutError
+        room[:1000], self.given = BODY[:1000], True
+        return 1000
 
 
 def test_one_that_is_not_trusted_is_named_without_its_signature(store):
     with pytest.raises(
         TransferError, match=r"the certificate of https://localhost:[0-9]+ is not trusted here"
     ) as caught:
-        read(Address(store, {}, tls_context), "model", io.BytesIO(), 0, 5.0)
+        read(Address(store, {}, tls_context), "model", Sink(), 0, 5.0)
     assert not caught.value.passing
     assert "secret" not in str(caught.value)
 
