@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 ENOUGH = 1024 * 1024  # bytes that are worth a write: each costs a turn of the interpreter, for which all threads wait
+ENOUGH_TLS = 256 * 1024  # of TLS, which gives 16 kB at a time; more would leave the cache before it is written (measured)
 KEPT_S = 0.05  # how long fewer wait for more; a stop loses no more than came in that time
 LONGEST_WAIT_S = 3600.0  # of a server that asks to be left alone
 
@@ -72,7 +73,7 @@ def read(address: Address, what: str, sink: Any, resume: int, timeout_s: float) 
         connection.request("GET", address.target, headers=headers)
         response = connection.getresponse()
         accepted(response, address.place, what, sink, resume)
-        copy(response, what, sink)
+        copy(response, what, sink, ENOUGH_TLS if address.parts.scheme == "https" else ENOUGH)
     except (OSError, http.client.HTTPException) as error:
         raise of_the_way(error, address.place, what) from error
     finally:
@@ -117,21 +118,21 @@ def waiting_time(told: str) -> float:
     return min(max(until - time.time(), 0.0), LONGEST_WAIT_S)
 
 
-def copy(response: http.client.HTTPResponse, what: str, sink: Any) -> None:
-    """Everything that comes, soon after it came: a cut loses nothing that arrived."""
+def copy(response: http.client.HTTPResponse, what: str, sink: Any, enough: int = ENOUGH) -> None:
+    """Everything that comes, soon after it came: a cut loses nothing that arrived. enough: bytes worth a write."""
     known, room = response.length is not None, memoryview(bytearray(sink.piece))
     source, left = (response.fp, response.length or 0) if known else (response, len(room))
-    while left and (count := gather(source, room[:left], sink)):
+    while left and (count := gather(source, room[:left], sink, enough)):
         left -= count if known else 0
     if left and known:
         raise TransferError(f"{what}: the transfer ended early", passing=True)
 
 
-def gather(source: Any, room: memoryview, sink: Any) -> int:
-    """Write what comes now to the sink; bytes, 0 at the end. A TLS record is 16 kB: several are taken together."""
+def gather(source: Any, room: memoryview, sink: Any, enough: int) -> int:
+    """Write what comes now to the sink, up to about `enough` bytes; how many, 0 at the end."""
     come, until = 0, time.monotonic() + KEPT_S
     try:
-        while come < min(ENOUGH, len(room)) and (count := source.readinto1(room[come:])):
+        while come < min(enough, len(room)) and (count := source.readinto1(room[come:])):
             come += count
             if time.monotonic() > until:
                 break
