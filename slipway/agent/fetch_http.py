@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 ENOUGH = 1024 * 1024  # bytes that are worth a write: each costs a turn of the interpreter, for which all threads wait
-ENOUGH_TLS = 256 * 1024  # of TLS, which gives 16 kB at a time; more would leave the cache before it is written (measured)
+ENOUGH_TLS = 256 * 1024  # of TLS, which gives 16 kB at a time; more leaves the cache before it is written (measured)
 KEPT_S = 0.05  # how long fewer wait for more; a stop loses no more than came in that time
 LONGEST_WAIT_S = 3600.0  # of a server that asks to be left alone
 
