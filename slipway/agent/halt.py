@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slipway.agent import in_hand, supervise
-from slipway.agent.state import process_marks
+from slipway.agent.state import KEY_NAME, process_environment, process_marks
 
 SHARED = "/dev/shm/"  # noqa: S108 - where POSIX semaphores lie
 SETTLE_S = 12.0  # the engine looks every 5 s whether it may end, the first time up to 5 s after it was told
@@ -61,7 +61,7 @@ def impatient(request: dict[str, Any]) -> Iterator[list[int]]:
     """Beside a stop: end the instance once it has nothing in hand and still runs. Gives the processes that were."""
     ended: list[int] = []
     over = threading.Event()
-    thread = threading.Thread(target=end_idle, args=(request, worker_url(request), over, ended), daemon=True)
+    thread = threading.Thread(target=end_idle, args=(request, worker_of(request), over, ended), daemon=True)
     thread.start()
     try:
         yield ended
@@ -70,19 +70,25 @@ def impatient(request: dict[str, Any]) -> Iterator[list[int]]:
         thread.join()
 
 
-def worker_url(request: dict[str, Any]) -> str:
-    """Where the instance is asked what it has in hand, as its processes say; '' for a router, or when none tells."""
-    marks = [process_marks(pid) for pid in processes(request)]
-    return next((one["url"] for one in marks if one.get("url") and one.get("role") != "router"), "")
+def worker_of(request: dict[str, Any]) -> tuple[str, str]:
+    """Where the instance is asked what it has in hand, and with which API key, as its processes say.
+
+    The URL is '' for a router, or when none tells.
+    """
+    for pid in processes(request):
+        marks = process_marks(pid)
+        if marks.get("url") and marks.get("role") != "router":
+            return marks["url"], process_environment(pid).get(KEY_NAME, "")
+    return "", ""
 
 
-def end_idle(request: dict[str, Any], url: str, over: threading.Event, ended: list[int]) -> None:
+def end_idle(request: dict[str, Any], worker: tuple[str, str], over: threading.Event, ended: list[int]) -> None:
     """Kill every process of an instance that says often enough that it has nothing in hand; into `ended`."""
-    looks = 0
+    looks, (url, key) = 0, worker
     if not url or over.wait(request.get("settle_s", SETTLE_S)):
         return
     while looks < IDLE_LOOKS:
-        looks = looks + 1 if in_hand.idle(url) else 0
+        looks = looks + 1 if in_hand.idle(url, key) else 0
         if over.wait(1.0):
             return
     ended += kill(processes(request))

@@ -30,7 +30,8 @@ NOTES = os.path.join(".cache", "slipway")  # below a checkpoint; no engine reads
 SMALL = 64 * 1024 * 1024  # bytes up to which a folder is hashed on each look; beyond it sizes and stamps must do
 MARKS = ("SLIPWAY_DEPLOYMENT", "SLIPWAY_INSTANCE", "SLIPWAY_CONFIG", "SLIPWAY_UNIT", "SLIPWAY_SECRETS", "SLIPWAY_ROLE",
          "SLIPWAY_URL")  # fmt: skip
-API_KEY = re.compile(r'^SERVER_API_KEY="(.*)"$', re.MULTILINE)
+KEY_NAME = "SERVER_API_KEY"  # by this variable an engine or a router is given its API key
+API_KEY = re.compile(rf'^{KEY_NAME}="(.*)"$', re.MULTILINE)
 LIMITS = {"Max locked memory": "memlock", "Max open files": "nofile"}
 
 
@@ -387,14 +388,19 @@ def supervisor_state(row: Any) -> dict[str, Any]:
     }
 
 
-def process_marks(pid: int) -> dict[str, str]:
-    """What a live process says about itself in its environment; empty when it may not be read."""
+def process_environment(pid: int) -> dict[str, str]:
+    """As the process was started with; empty when it may not be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             entries = file.read().decode("utf-8", "replace").split("\0")
     except OSError:
         return {}
-    pairs = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
+def process_marks(pid: int) -> dict[str, str]:
+    """What a live process says about itself in its environment; empty when it may not be read."""
+    pairs = process_environment(pid)
     marks = {mark[len("SLIPWAY_") :].lower(): pairs[mark] for mark in MARKS if mark in pairs}
     unit = marks.pop("unit", marks.get("config"))
     if unit != marks.get("config"):  # started while its files were being written: neither the one nor the other

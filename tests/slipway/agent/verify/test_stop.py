@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.slipway.agent.simulator.harness import ROOT, Simulator, chat
+from tests.slipway.agent.simulator.harness import ROOT, Simulator, ask, chat, chat_body
 
 from .conftest import NewCluster
 
@@ -26,10 +26,10 @@ def stopped(simulator: Simulator, patience_s: float, settle_s: float = 60) -> di
     return found
 
 
-def engine(new_cluster: NewCluster, fault: str) -> Simulator:
+def engine(new_cluster: NewCluster, fault: str, *flags: str, **env: str) -> Simulator:
     cluster = new_cluster()
     marks = {"SLIPWAY_DEPLOYMENT": DEPLOYMENT, "SLIPWAY_INSTANCE": "unified-0"}
-    return cluster.worker("unified", fault, **marks).wait_ready()
+    return cluster.worker("unified", fault, *flags, **marks, **env).wait_ready()
 
 
 def test_an_engine_that_ignores_sigterm_is_killed_and_named(new_cluster: NewCluster) -> None:
@@ -57,6 +57,17 @@ def test_an_engine_that_waits_for_requests_which_it_refused_is_ended_once_it_is_
     assert (answer["killed"], answer["idle"]) == ([], [simulator.process.pid])
     assert "Gracefully exiting... Remaining number of requests 1." in simulator.log
     assert simulator.process.wait(timeout=5) == -9
+
+
+def test_one_that_tells_what_it_has_in_hand_only_with_its_api_key_is_asked_with_it(new_cluster: NewCluster) -> None:
+    simulator = engine(new_cluster, "keeps-refused", "--api-key", "k3y", SERVER_API_KEY="k3y")
+    body = chat_body("word " * 3000)
+    refused = ask(simulator.port, "/v1/chat/completions", body, authorization="Bearer k3y")
+
+    answer = stopped(simulator, patience_s=30, settle_s=1)
+
+    assert refused.status == 400
+    assert (answer["killed"], answer["idle"]) == ([], [simulator.process.pid])
 
 
 def test_an_engine_that_still_answers_somebody_is_waited_for(new_cluster: NewCluster) -> None:
