@@ -101,14 +101,13 @@ class _Order:
 
     def _starts(self) -> Iterator[Step]:
         """What is down has nothing to lose: all of it at once."""
-        workers = [ranks for ranks in self._due_workers() if not self._serving(ranks)]
-        down = tuple(rank for ranks in workers for rank in ranks)
-        if down:
+        down = tuple(rank for ranks in self._down() for rank in ranks)
+        if down and not self._meets_old():
             yield Step("start", down, (), self._reasons(down))
             self._enter(down)
 
     def _restarts(self) -> Iterator[Step]:
-        serving = [ranks for ranks in self._due_workers() if self._serving(ranks) and ranks[0].role != "router"]
+        serving = self._replaced()
         beside = self._beside(serving)
         yield from beside[:1]
         for group in self._groups(serving):
@@ -131,6 +130,8 @@ class _Order:
 
     def _groups(self, serving: list[list[Instance]]) -> Iterator[list[list[Instance]]]:
         """Workers that go together."""
+        if self._meets_old():
+            serving = [*serving, *self._down()]
         if self.policy.strategy == "recreate" or self.policy.apart or self.green:
             yield from [serving] if serving else []
             return
@@ -166,6 +167,16 @@ class _Order:
             if instance.name in self.due:
                 workers.setdefault(instance.leader, []).append(instance)
         return list(workers.values())
+
+    def _down(self) -> list[list[Instance]]:
+        return [ranks for ranks in self._due_workers() if not self._serving(ranks)]
+
+    def _replaced(self) -> list[list[Instance]]:
+        return [ranks for ranks in self._due_workers() if self._serving(ranks) and ranks[0].role != "router"]
+
+    def _meets_old(self) -> bool:
+        """Whether what is down would come up among workers that it must not meet; it comes with their successors."""
+        return bool(self.policy.apart and self._replaced())
 
     def _serving(self, ranks: Sequence[Instance]) -> bool:
         return any(self.due[rank.name].action == "restart" for rank in ranks)

@@ -208,9 +208,10 @@ def test_a_clock_that_is_off_is_warned_of_and_releases_keep_their_order(pairs: S
 
 @pytest.mark.full
 def test_a_host_that_came_after_the_release_loses_what_runs_there(pairs: Site, tmp_path: Path) -> None:
-    """The release had nothing on it. The last test of `pairs`, as it leaves one host of it.
+    """The release had nothing on it.
 
-    A deployment of one host listens on loopback; when it grows, all workers go over to the network together.
+    A deployment of one host listens on loopback; when it grows, all workers go over to the network together, the new
+    host's with them: its decode would not reach a prefill that still listens on loopback.
     """
     small = with_hosts(pairs, tmp_path, prefill='[("h1", _login)]', decode='[("h1", _login)]')
     shrunk = small.deploy()
@@ -227,3 +228,9 @@ def test_a_host_that_came_after_the_release_loses_what_runs_there(pairs: Site, t
     assert pairs.answers()
     assert flag_of(pairs, "decode-1") == ""
     assert pairs.sh("h2", "systemctl list-units --no-legend 'slipway-staging-*'").strip() == ""
+
+    anew = pairs.deploy()
+
+    assert anew.rc == 0, anew.out
+    assert "h2: start decode-1" in anew.out
+    assert served(pairs) == [ANSWER] * 6

@@ -64,6 +64,17 @@ def test_they_go_together_in_one_announced_outage_with_the_reason(tmp_path):
     assert "must not serve beside one another: page_size" in step_lines(found, policy)[1]
 
 
+def test_one_that_is_down_or_new_does_not_come_up_among_those_that_it_must_not_meet(tmp_path):
+    _, plan, reasons = plans(tmp_path, {}, {"worker": {"tp": 8, "page_size": 64}})
+    actions = {"prefill-0": "restart", "prefill-1": "start", "decode-0": "restart", "decode-1": "start"}
+    changes = [change(plan, name, action) for name, action in actions.items()]
+
+    found = steps(plan, changes, live(plan, "prefill-1", "decode-1"), Policy("rolling", 1, 60, reasons))
+
+    assert shape(found) == [("restart", ["prefill-0", "decode-0", "prefill-1", "decode-1"], ("prefill", "decode"))]
+    assert {one.name for one in found[0].leaving} == {"prefill-0", "decode-0"}
+
+
 def test_every_reason_is_a_rule_that_is_there():
     table = _table()
     named = {*table["settings"].values(), *table["environment"].values(), table["release"], table["checkpoint"],
