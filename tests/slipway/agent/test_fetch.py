@@ -23,6 +23,7 @@ from slipway.agent.state import look
 from tests.hub.checkpoint import write_checkpoint
 from tests.hub.repository import Repository
 from tests.hub.server import Hub
+from tests.slipway.agent.verify.scripted import serving
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARD = "model-00002-of-00003.safetensors"
@@ -43,21 +44,8 @@ def hub(source):
 def mirror():
     """An endpoint that answers every question with what it is told to."""
     answers = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(answers[0]).encode())
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", answers
-    server.shutdown()
-    server.server_close()
+    with serving(lambda *_: (200, answers[0])) as url:
+        yield url, answers
 
 
 @pytest.mark.parametrize("listed", [[{"type": "file", "path": "a"}], ["a"], {"files": []}, [{"path": "a", "lfs": {}}]])

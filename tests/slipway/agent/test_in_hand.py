@@ -1,12 +1,10 @@
 """What an engine says that it has in hand, and what a status page makes of it."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
 
 from slipway.agent.in_hand import idle, running
 from slipway.agent.status import rates
+from tests.slipway.agent.verify.scripted import serving
 
 GAUGES = "sglang:num_running_reqs 9.0\nsglang:num_queue_reqs 0.0\nsglang:gen_throughput 5480.0\n"
 
@@ -16,21 +14,12 @@ def engine():
     """The gauges as a load left them, beside what the scheduler says when it is asked."""
     answers = {"/metrics": GAUGES}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            text = answers.get(self.path.partition("?")[0])
-            self.send_response(404 if text is None else 200)
-            self.end_headers()
-            self.wfile.write((text or "").encode())
+    def script(path, *_):
+        text = answers.get(path.partition("?")[0])
+        return 404 if text is None else 200, text or ""
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", answers
-    server.shutdown()
-    server.server_close()
+    with serving(script) as url:
+        yield url, answers
 
 
 def test_gauges_that_a_load_left_behind_are_not_shown_as_a_load(engine):
